@@ -1,17 +1,16 @@
 //! The differences between the dialects of health checks that the engine depends on.
 //!
-//! The event loop, the queue, the deadlines, the state of each member, the live reads and the rate of status
-//! writes are in [`super::engine`].
+//! The event loop, the deadlines, the live reads and the rate of status writes are in [`super::engine`], and the
+//! books on members in `rackhand_core::checks::dispatch`.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use rackhand_core::checks::dispatch::HandoverState;
 
 use super::{
     Context,
-    engine::{CheckEngine, queue::Item, status_schedule::StatusSchedule},
+    engine::{EngineParts, queue::Item},
 };
 use crate::{
     clusters::sync::SyncError,
@@ -22,36 +21,16 @@ use crate::{
     },
 };
 
-/// State of the engine for each check.
-#[derive(Default)]
-pub(super) struct Progress {
-    pub(super) pace: StatusSchedule,
-    /// The members that wait for their remediation to be created.
-    pub(super) handover: HandoverState,
-    /// Whether the check is evaluated without acting.
-    pub(super) dry_run: bool,
-}
-
-/// A health check as its dialect evaluates it.
-pub(super) trait Evaluated {
-    fn progress(&mut self) -> &mut Progress;
-
-    /// How many objects its status names.
-    fn names(&self) -> usize;
-}
-
-/// A dialect of health checks; the value holds the state that only this dialect needs.
+/// A dialect of health checks; the value holds the evaluated checks.
 ///
-/// Functions that start or decide something get the whole engine, for its queue and tasks.
+/// It begins and ends their evaluation at the engine, which it gets for its books, timers and tasks.
 pub(super) trait Dialect: Sized + Send + 'static {
-    /// An evaluated check.
-    type Check: Evaluated;
     /// The contents of the status of a check.
-    type Summary: Send + 'static;
+    type Status: Send + 'static;
     /// Events of the watches of this dialect.
     type WatchEvent: Send + 'static;
     /// Timers of this dialect.
-    type Timer: Clone + Ord;
+    type Timer: Clone + Ord + Send;
     /// Results of the tasks of this dialect.
     type Done: Send + 'static;
 
@@ -60,56 +39,58 @@ pub(super) trait Dialect: Sized + Send + 'static {
 
     // Changes.
 
-    /// Called at the start of the engine, after every check of the index has been read.
-    fn start(_: &mut CheckEngine<Self>) {}
+    /// Called at the start of the engine, after every check was read.
+    fn start(&mut self, _: &mut EngineParts<Self>) {}
 
     /// Called after the engine has stopped.
-    fn stop(_: &mut CheckEngine<Self>) {}
+    fn stop(context: &Context);
 
-    /// A check was added, changed or deleted.
-    fn refresh(engine: &mut CheckEngine<Self>, check: &Key);
+    /// The index has changed; at the start of the engine, by every check.
+    fn apply(&mut self, engine: &mut EngineParts<Self>, changes: BTreeSet<Change>);
 
     /// The resync of a check is due.
-    fn resync(engine: &mut CheckEngine<Self>, check: &Key);
-
-    /// The index has changed.
-    fn apply(engine: &mut CheckEngine<Self>, changes: BTreeSet<Change>);
+    fn resync(&mut self, engine: &mut EngineParts<Self>, check: &Key);
 
     /// A watch of this dialect reports a change.
-    fn handle_event(engine: &mut CheckEngine<Self>, event: Self::WatchEvent);
+    fn handle_event(&mut self, engine: &mut EngineParts<Self>, event: Self::WatchEvent);
 
     /// The deadline of a check has passed.
-    fn advance(engine: &mut CheckEngine<Self>, check: &Key, now: Timestamp);
+    fn advance(&mut self, engine: &mut EngineParts<Self>, check: &Key, now: Timestamp);
 
     /// A timer of this dialect is due.
-    fn fire(engine: &mut CheckEngine<Self>, timer: Self::Timer);
+    fn fire(&mut self, engine: &mut EngineParts<Self>, timer: Self::Timer);
 
     /// Evaluates changed checks before the next member is processed.
-    fn evaluate(_: &mut CheckEngine<Self>) {}
+    fn evaluate(&mut self, _: &mut EngineParts<Self>) {}
 
     // Actions for a member.
 
     /// Processes a member from the queue: queries the action that it needs now, and starts it.
-    fn turn(engine: &mut CheckEngine<Self>, item: Item);
+    fn turn(&mut self, engine: &mut EngineParts<Self>, item: Item);
 
     /// The retry of a member is due.
-    fn retry(engine: &mut CheckEngine<Self>, item: &Item);
+    fn retry(&mut self, engine: &mut EngineParts<Self>, item: &Item);
 
     /// A task has ended.
-    fn finish(engine: &mut CheckEngine<Self>, done: Self::Done);
+    fn finish(&mut self, engine: &mut EngineParts<Self>, done: Self::Done);
 
     // When members are handed over (F13).
 
     /// Whether the engine waits for the rest of a burst, because one more failure could close the limit.
-    fn settles(check: &Self::Check) -> bool;
+    fn settles(&self, check: &Key) -> bool;
 
     /// Waits until the view of a check has reached what a live read shows.
-    fn reach(engine: &CheckEngine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>>;
+    fn reach(
+        &self,
+        context: &Arc<Context>,
+        check: &Key,
+    ) -> BoxFuture<'static, Result<(), SyncError>>;
 
     /// A live read has ended. `cleared` are the members that may be remediated now; `changed` tells whether
     /// its success has changed since the last read.
     fn cleared(
-        engine: &mut CheckEngine<Self>,
+        &mut self,
+        engine: &mut EngineParts<Self>,
         check: &Key,
         cleared: BTreeSet<Arc<str>>,
         changed: bool,
@@ -117,16 +98,19 @@ pub(super) trait Dialect: Sized + Send + 'static {
 
     // Status.
 
-    /// The new status of a check; `None` if it is unchanged.
-    fn summary(engine: &mut CheckEngine<Self>, check: &Key) -> Option<Self::Summary>;
+    /// The status of a check to write; `None` if it is unchanged, or if the check is a dry run.
+    fn status(&mut self, engine: &EngineParts<Self>, check: &Key) -> Option<Self::Status>;
+
+    /// How many objects the status of a check names.
+    fn names(&self, check: &Key) -> usize;
 
     /// Writes the status of a check.
     fn write_status(
         context: &Context,
         check: &Key,
-        summary: &Self::Summary,
+        status: &Self::Status,
     ) -> impl Future<Output = Result<(), ApiError>> + Send;
 
     /// The status of a check was not written.
-    fn status_failed(_: &mut Self::Check) {}
+    fn status_failed(&mut self, _check: &Key) {}
 }

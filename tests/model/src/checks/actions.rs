@@ -101,7 +101,7 @@ impl Setting {
     pub(super) fn ordinary(w: &World) -> Vec<Action> {
         let mut all = Vec::new();
         for (place, task) in w.engine.tasks.iter().enumerate() {
-            if !matches!(task, Task::Read(_, _, Some(_))) {
+            if !matches!(task, Task::Read(_, Some(_))) {
                 all.push(Action::Call(place));
             }
         }
@@ -149,7 +149,7 @@ impl Setting {
     pub(super) fn possible(w: &World, fault: Fault, all: &mut Vec<Action>) {
         let calls = || {
             let tasks = w.engine.tasks.iter().enumerate();
-            let open = tasks.filter(|(_, task)| !matches!(task, Task::Read(_, _, Some(_))));
+            let open = tasks.filter(|(_, task)| !matches!(task, Task::Read(_, Some(_))));
             open.map(|(place, _)| place)
         };
         let machines = |fits: &dyn Fn(Name) -> bool| -> Vec<usize> {
@@ -175,7 +175,7 @@ impl Setting {
             }
             Fault::ReadFails => {
                 let tasks = w.engine.tasks.iter().enumerate();
-                let read = tasks.filter(|(_, task)| matches!(task, Task::Read(_, _, Some(_))));
+                let read = tasks.filter(|(_, task)| matches!(task, Task::Read(_, Some(_))));
                 read.map(|(place, _)| place).collect()
             }
             Fault::Delay => once(!w.engine.tasks.is_empty() && w.engine.next_due().is_some()),
@@ -248,9 +248,9 @@ impl Setting {
             Fault::Lost => w.lose(place, breakage),
             Fault::AnswerLost => w.call(place, false, breakage),
             Fault::ReadFails => {
-                if let Task::Read(check, read, _) = w.engine.tasks.remove(place) {
+                if let Task::Read(read, _) = w.engine.tasks.remove(place) {
                     let why = Err("a watch is behind".to_owned());
-                    w.engine.read_ended(check, read, why, breakage);
+                    w.engine.read_ended(read, why, breakage);
                 }
             }
             Fault::Delay => w.pass(breakage),

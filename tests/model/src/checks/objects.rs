@@ -205,7 +205,7 @@ impl Api {
         let mut used = BTreeSet::from([0]);
         let mut reads = false;
         for task in tasks.iter() {
-            if let Task::Read(_, _, Some(listed)) = task {
+            if let Task::Read(_, Some(listed)) = task {
                 reads = true;
                 for catchup in &listed.behind {
                     catchup.versions(&mut used);
@@ -232,7 +232,7 @@ impl Api {
         self.nodes.map_versions(rank);
         self.requests.map_versions(rank);
         for task in tasks {
-            if let Task::Read(_, _, Some(listed)) = task {
+            if let Task::Read(_, Some(listed)) = task {
                 for catchup in &mut listed.behind {
                     catchup.map_versions(rank);
                 }

@@ -100,8 +100,8 @@ impl World {
         };
         let mut tasks = std::mem::take(&mut self.engine.tasks);
         for task in &mut tasks {
-            if let Task::Read(check, _, Some(listed)) = task {
-                now(self, check, &mut listed.since);
+            if let Task::Read(read, Some(listed)) = task {
+                now(self, read.check, &mut listed.since);
             }
         }
         self.engine.tasks = tasks;

@@ -124,8 +124,10 @@ fn task_words(task: &Task) -> String {
             format!("read whether a live check stands behind the request of {name}")
         }
         Task::Withdraw(name, _, true) => format!("withdraw the request of {name}"),
-        Task::Read(check, _, None) => format!("read live what feeds {check}"),
-        Task::Read(check, _, Some(_)) => format!("wait until the view of {check} has caught up"),
+        Task::Read(read, None) => format!("read live what feeds {}", read.check),
+        Task::Read(read, Some(_)) => {
+            format!("wait until the view of {} has caught up", read.check)
+        }
     }
 }
 

@@ -91,11 +91,12 @@ impl World {
                 self.delete(name, uid, answered, breakage);
                 self.engine.withdrawn(name, uid, answered);
             }
-            Task::Read(check, read, _) => {
+            Task::Read(read, _) => {
+                let check = read.check;
                 let template = self.engine.checks.get(check).map(|c| c.spec.value.template);
                 let mut listed = self.api.list(template.unwrap_or_default(), breakage);
                 listed.since = self.true_now(check);
-                let task = Task::Read(check, read, Some(Box::new(listed)));
+                let task = Task::Read(read, Some(Box::new(listed)));
                 self.engine.tasks.insert(place, task);
             }
         }
@@ -108,9 +109,9 @@ impl World {
                 self.engine.acted(&self.api, &item, Err(()), breakage);
             }
             Task::Withdraw(name, uid, _) => self.engine.withdrawn(name, uid, false),
-            Task::Read(check, read, _) => {
+            Task::Read(read, _) => {
                 let why = Err("it was not answered".to_owned());
-                self.engine.read_ended(check, read, why, breakage);
+                self.engine.read_ended(read, why, breakage);
             }
         }
     }
@@ -191,15 +192,15 @@ impl World {
             let mut tasks = std::mem::take(&mut self.engine.tasks);
             let trusted = breakage == Some(Breakage::ListsNotAwaited);
             let reached = tasks.iter_mut().position(|task| match task {
-                Task::Read(_, _, Some(listed)) => trusted || self.api.reaches(listed),
+                Task::Read(_, Some(listed)) => trusted || self.api.reaches(listed),
                 _ => false,
             });
             let done = reached.map(|place| tasks.remove(place));
             self.engine.tasks = tasks;
             match done {
-                Some(Task::Read(check, read, listed)) => {
+                Some(Task::Read(read, listed)) => {
                     let since = listed.map(|listed| listed.since).unwrap_or_default();
-                    self.engine.read_ended(check, read, Ok(since), breakage);
+                    self.engine.read_ended(read, Ok(since), breakage);
                 }
                 _ => break,
             }

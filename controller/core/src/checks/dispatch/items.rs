@@ -44,12 +44,12 @@ impl Unusable {
 }
 
 /// Time until a member is evaluated again whose request was created and is not in the index yet.
-pub const SEE_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const SEE_AGAIN: Duration = Duration::from_secs(1);
 /// Time until a request that could not be created is tried again: a template that was missing sends no
 /// event when it is created.
 pub const TRY_AGAIN: Duration = Duration::from_secs(10);
 /// Time until a member that was left to another controller is evaluated again.
-pub const LEFT_FOR: Duration = Duration::from_secs(60);
+const LEFT_FOR: Duration = Duration::from_secs(60);
 
 /// Whether a new effect may begin for a member.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -70,18 +70,18 @@ pub enum Phase {
 
 /// State of one member of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct ItemState {
+pub(super) struct ItemState {
     /// Whether a new effect may begin.
-    pub phase: Phase,
+    pub(super) phase: Phase,
     /// The outcome of the last effect, until the conditions of the Machine show it.
-    pub unreported: Option<EffectOutcome>,
+    pub(super) unreported: Option<EffectOutcome>,
     /// Why the request that is due was not created, for the status of the check.
-    pub not_created: Option<Unusable>,
+    pub(super) not_created: Option<Unusable>,
 }
 
 /// The members with a state other than the default.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Items<K: Ord>(BTreeMap<Item<K>, ItemState>);
+pub(super) struct Items<K: Ord>(BTreeMap<Item<K>, ItemState>);
 
 impl<K: Ord> Default for Items<K> {
     fn default() -> Self {
@@ -93,12 +93,12 @@ impl<K: Ord> Default for Items<K> {
 
 impl Phase {
     /// Whether the request counts as existing although the index does not show it (F10).
-    pub fn request_may_exist(self) -> bool {
+    pub(super) fn request_may_exist(self) -> bool {
         matches!(self, Self::Creating | Self::Backoff { may_exist: true })
     }
 
     /// The request of a member as it counts against the limit (F10); `seen`: as the index shows it.
-    pub fn counted(self, seen: MachineRemediation) -> MachineRemediation {
+    pub(super) fn counted(self, seen: MachineRemediation) -> MachineRemediation {
         if seen == MachineRemediation::None && self.request_may_exist() {
             MachineRemediation::Open
         } else {
@@ -107,11 +107,20 @@ impl Phase {
     }
 }
 
+// === impl EffectOutcome ===
+
+impl EffectOutcome {
+    /// Whether the outcome follows from the next verdict, so that it need not be kept until it is shown.
+    pub(super) fn follows_from_verdict(&self) -> bool {
+        matches!(self, Self::OwnerMarked | Self::OwnerUnmarked)
+    }
+}
+
 // === impl ItemState ===
 
 impl ItemState {
     /// Whether no new effect begins before the backoff has passed.
-    pub fn is_held(&self) -> bool {
+    pub(super) fn is_held(&self) -> bool {
         matches!(self.phase, Phase::Backoff { .. })
     }
 
@@ -124,12 +133,16 @@ impl ItemState {
 
 impl<K: Ord + Clone> Items<K> {
     /// The state of a member; `None`: the default state.
-    pub fn get(&self, item: &Item<K>) -> Option<&ItemState> {
+    pub(super) fn get(&self, item: &Item<K>) -> Option<&ItemState> {
         self.0.get(item)
     }
 
     /// Changes the state of a member.
-    pub fn change<T>(&mut self, item: &Item<K>, change: impl FnOnce(&mut ItemState) -> T) -> T {
+    pub(super) fn change<T>(
+        &mut self,
+        item: &Item<K>,
+        change: impl FnOnce(&mut ItemState) -> T,
+    ) -> T {
         let state = self.0.entry(item.clone()).or_default();
         let result = change(state);
         if state.is_idle() {
@@ -139,12 +152,12 @@ impl<K: Ord + Clone> Items<K> {
     }
 
     /// Sets the phase of a member.
-    pub fn set_phase(&mut self, item: &Item<K>, phase: Phase) {
+    pub(super) fn set_phase(&mut self, item: &Item<K>, phase: Phase) {
         self.change(item, |state| state.phase = phase);
     }
 
     /// The phase of a member.
-    pub fn phase(&self, item: &Item<K>) -> Phase {
+    pub(super) fn phase(&self, item: &Item<K>) -> Phase {
         self.get(item).map_or(Phase::Ready, |state| state.phase)
     }
 
@@ -158,19 +171,19 @@ impl<K: Ord + Clone> Items<K> {
     }
 
     /// The members whose request is being created.
-    pub fn creating(&self) -> impl Iterator<Item = &Item<K>> {
+    pub(super) fn creating(&self) -> impl Iterator<Item = &Item<K>> {
         let creating = self.0.iter().filter(|(_, s)| s.phase == Phase::Creating);
         creating.map(|(item, _)| item)
     }
 
     /// The members of a check in a phase.
-    pub fn in_phase(&self, check: &K, fits: impl Fn(Phase) -> bool) -> Vec<Item<K>> {
+    pub(super) fn in_phase(&self, check: &K, fits: impl Fn(Phase) -> bool) -> Vec<Item<K>> {
         let members = self.of_check(check).filter(|(_, state)| fits(state.phase));
         members.map(|(item, _)| item.clone()).collect()
     }
 
     /// Why a due request of a check was not created; of several members, the first by name.
-    pub fn not_created(&self, check: &K) -> Option<Unusable> {
+    pub(super) fn not_created(&self, check: &K) -> Option<Unusable> {
         let mut states = self.of_check(check);
         states.find_map(|(_, state)| state.not_created.clone())
     }
@@ -178,7 +191,7 @@ impl<K: Ord + Clone> Items<K> {
     /// Records the outcome of an effect. `is_seen`: the index shows the request. `shown`: the dialect
     /// writes outcomes as conditions of the Machine. Returns after what time the member is evaluated
     /// again although no object changes.
-    pub fn effect_ended(
+    pub(super) fn effect_ended(
         &mut self,
         item: &Item<K>,
         outcome: EffectOutcome,
@@ -201,13 +214,13 @@ impl<K: Ord + Clone> Items<K> {
 
     /// Records a failed effect: no new one begins before the backoff has passed, and a request that may
     /// have been created counts.
-    pub fn effect_failed(&mut self, item: &Item<K>) {
+    pub(super) fn effect_failed(&mut self, item: &Item<K>) {
         let may_exist = self.phase(item).request_may_exist();
         self.set_phase(item, Phase::Backoff { may_exist });
     }
 
     /// The backoff of a member that is not in flight has passed.
-    pub fn retry_due(&mut self, item: &Item<K>) {
+    pub(super) fn retry_due(&mut self, item: &Item<K>) {
         if self.phase(item) != Phase::AwaitingTemplate {
             self.set_phase(item, Phase::Ready);
         }
@@ -215,7 +228,7 @@ impl<K: Ord + Clone> Items<K> {
 
     /// Drops the states of a check that is no longer evaluated. Requests that may exist are kept, so
     /// that they count if the check is evaluated again.
-    pub fn forget(&mut self, check: &K) {
+    pub(super) fn forget(&mut self, check: &K) {
         self.0.retain(|item, state| {
             if item.check != *check {
                 return true;

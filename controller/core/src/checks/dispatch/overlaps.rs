@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::checks::machines::{Claim, acting};
+
 /// The checks that select one machine, and the acting one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Claimed<K: Ord> {
@@ -31,9 +33,31 @@ impl<K: Ord> Default for Overlaps<K> {
 // === impl Overlaps ===
 
 impl<K: Ord + Clone> Overlaps<K> {
-    /// Sets which checks select a machine, and which of them acts. Returns the checks for which this is
-    /// a change: they evaluate the machine again.
-    pub fn set(&mut self, machine: &K, checks: BTreeSet<K>, acting: Option<K>) -> BTreeSet<K> {
+    /// Chooses the acting check of a machine again, after a check has begun or ceased to select it or to act, or
+    /// after its request was created or deleted. `among`: the checks that may select it, besides those known
+    /// here; `claim`: the claim of a check that does. Returns the checks for which the result is a change: they
+    /// evaluate the machine again.
+    pub fn update(
+        &mut self,
+        machine: &K,
+        among: &BTreeSet<K>,
+        claim: impl Fn(&K) -> Option<Claim>,
+    ) -> BTreeSet<K> {
+        let known = self.by_machine.get(machine).map(|known| &known.checks);
+        if among.len() < 2 && known.is_none() {
+            return BTreeSet::new();
+        }
+        let all: BTreeSet<&K> = among.iter().chain(known.into_iter().flatten()).collect();
+        let claims = all
+            .into_iter()
+            .filter_map(|key| Some((key.clone(), claim(key)?)));
+        let (checks, claims): (Vec<K>, Vec<Claim>) = claims.unzip();
+        let acts = acting(&claims).and_then(|place| checks.get(place).cloned());
+        self.set(machine, checks.into_iter().collect(), acts)
+    }
+
+    /// Sets which checks select a machine, and which of them acts. Returns the checks for which this is a change.
+    fn set(&mut self, machine: &K, checks: BTreeSet<K>, acting: Option<K>) -> BTreeSet<K> {
         let alone = checks.len() < 2;
         let old = self.by_machine.remove(machine);
         let (before, acted) =
@@ -69,11 +93,6 @@ impl<K: Ord + Clone> Overlaps<K> {
     /// Whether several checks select a machine.
     pub fn knows(&self, machine: &K) -> bool {
         self.by_machine.contains_key(machine)
-    }
-
-    /// The checks of a machine that several select.
-    pub fn checks(&self, machine: &K) -> Option<&BTreeSet<K>> {
-        Some(&self.by_machine.get(machine)?.checks)
     }
 
     /// Whether a check other than this one acts for the machine.
@@ -137,6 +156,26 @@ mod tests {
         assert_eq!(touched, keys(&["a", "b"]));
         assert!(!yields(&shared, "a", "m") && !shared.knows(&"m"));
         assert!(shared.by_check.is_empty());
+    }
+
+    #[test]
+    fn oldest_able_check_acts_and_a_check_that_is_gone_is_forgotten() {
+        let mut shared = Overlaps::default();
+        let claim = |name: &str, able: bool| Claim {
+            created: None,
+            name: name.to_owned(),
+            able,
+            requested: false,
+        };
+        let both = keys(&["a", "b"]);
+        let touched = shared.update(&"m", &both, |check| Some(claim(check, *check != "a")));
+        assert_eq!(touched, both);
+        assert!(yields(&shared, "a", "m"));
+        // Nobody names a deleted check any more, but it is known here.
+        let only_a = |check: &&str| (*check == "a").then(|| claim(check, true));
+        assert_eq!(shared.update(&"m", &keys(&["a"]), only_a), both);
+        assert!(!shared.knows(&"m") && !yields(&shared, "a", "m"));
+        assert!(shared.update(&"m", &keys(&["a"]), only_a).is_empty());
     }
 
     #[test]

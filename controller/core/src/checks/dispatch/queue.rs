@@ -6,7 +6,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    ops::Add,
     time::Duration,
 };
 
@@ -48,25 +47,24 @@ impl Default for Window {
     }
 }
 
-/// Machines with a pending action. `K` is the key of a check, `T` a time of a monotonic
-/// clock.
+/// Machines with a pending action. `K` is the key of a check. Times are of a monotonic clock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Queue<K: Ord, T: Ord> {
+pub(super) struct Queue<K: Ord> {
     window: Window,
-    narrowed: Option<T>,
+    narrowed: Option<Duration>,
     acts: VecDeque<Item<K>>,
     conditions: VecDeque<Item<K>>,
     queued: BTreeSet<Item<K>>,
     running: BTreeSet<Item<K>>,
     again: BTreeSet<Item<K>>,
     failures: BTreeMap<Item<K>, u32>,
-    retries: BTreeSet<(T, Item<K>)>,
-    retry_at: BTreeMap<Item<K>, T>,
+    retries: BTreeSet<(Duration, Item<K>)>,
+    retry_at: BTreeMap<Item<K>, Duration>,
 }
 
 // === impl Queue ===
 
-impl<K: Ord, T: Ord> Default for Queue<K, T> {
+impl<K: Ord> Default for Queue<K> {
     fn default() -> Self {
         Self {
             window: Window::default(),
@@ -83,9 +81,9 @@ impl<K: Ord, T: Ord> Default for Queue<K, T> {
     }
 }
 
-impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
+impl<K: Ord + Clone> Queue<K> {
     /// An empty queue with another window.
-    pub fn with_window(window: Window) -> Self {
+    pub(super) fn with_window(window: Window) -> Self {
         Self {
             window,
             ..Self::default()
@@ -94,7 +92,7 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
 
     /// Replaces every stored time, for a model checker that shifts time.
     #[must_use]
-    pub fn map_times(self, map: impl Fn(T) -> T) -> Self {
+    pub(super) fn map_times(self, map: impl Fn(Duration) -> Duration) -> Self {
         let retries = self.retries.into_iter();
         let retry_at = self.retry_at.into_iter();
         Self {
@@ -107,7 +105,7 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
 
     /// Queues a machine. `acts`: there is more to do than to write a condition. A machine in flight is
     /// not queued; [`Self::end`] then reports that it was pushed.
-    pub fn push(&mut self, item: Item<K>, acts: bool) {
+    pub(super) fn push(&mut self, item: Item<K>, acts: bool) {
         if self.running.contains(&item) {
             self.again.insert(item);
             return;
@@ -126,7 +124,7 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
 
     /// Takes the next machine while the window has room. Conditions use at most half of it, so that
     /// requests always find room.
-    pub fn pop(&mut self) -> Option<Item<K>> {
+    pub(super) fn pop(&mut self) -> Option<Item<K>> {
         let room = |most: usize| self.running.len() < most;
         let item = if room(self.window.now) && !self.acts.is_empty() {
             self.acts.pop_front()
@@ -140,13 +138,13 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
     }
 
     /// The API server has answered a call: grows the window by one.
-    pub fn answered(&mut self) {
+    pub(super) fn answered(&mut self) {
         let window = &mut self.window;
         window.now = (window.now + 1).min(window.most);
     }
 
     /// A call has timed out: halves the window, at most once per second.
-    pub fn unanswered(&mut self, now: T) {
+    pub(super) fn unanswered(&mut self, now: Duration) {
         let told = self.narrowed.replace(now);
         if told.is_none_or(|at| at + ONE_SIGN <= now) {
             let window = &mut self.window;
@@ -157,23 +155,23 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
     }
 
     /// The machine is in flight from now on.
-    pub fn begin(&mut self, item: Item<K>) {
+    pub(super) fn begin(&mut self, item: Item<K>) {
         self.running.insert(item);
     }
 
     /// The machine is no longer in flight. Returns whether it was pushed meanwhile.
-    pub fn end(&mut self, item: &Item<K>) -> bool {
+    pub(super) fn end(&mut self, item: &Item<K>) -> bool {
         self.running.remove(item);
         self.again.remove(item)
     }
 
     /// The effect succeeded: resets the backoff of the machine.
-    pub fn succeeded(&mut self, item: &Item<K>) {
+    pub(super) fn succeeded(&mut self, item: &Item<K>) {
         self.failures.remove(item);
     }
 
     /// The effect failed: schedules a retry, with a backoff that doubles with each failure.
-    pub fn failed(&mut self, item: &Item<K>, now: T) {
+    pub(super) fn failed(&mut self, item: &Item<K>, now: Duration) {
         let count = self.failures.entry(item.clone()).or_insert(0);
         let wait = BACKOFF.0.saturating_mul(1 << (*count).min(7));
         *count = count.saturating_add(1);
@@ -181,7 +179,7 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
     }
 
     /// Schedules a retry at `at`, unless an earlier one is scheduled.
-    pub fn later(&mut self, item: &Item<K>, at: T) {
+    pub(super) fn later(&mut self, item: &Item<K>, at: Duration) {
         if self.retry_at.get(item).is_some_and(|known| *known <= at) {
             return;
         }
@@ -192,13 +190,13 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
     }
 
     /// When the next retry is due.
-    pub fn next_retry(&self) -> Option<T> {
+    pub(super) fn next_retry(&self) -> Option<Duration> {
         self.retries.first().map(|(at, _)| *at)
     }
 
     /// Takes the machines whose retry is due. Of those in flight it is postponed: what is in flight does not
     /// end their backoff.
-    pub fn due(&mut self, now: T) -> Vec<Item<K>> {
+    pub(super) fn due(&mut self, now: Duration) -> Vec<Item<K>> {
         let mut due = Vec::new();
         while let Some((at, _)) = self.retries.first()
             && *at <= now
@@ -218,7 +216,7 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
     }
 
     /// Drops everything about a deleted check, except what is in flight, which ends by itself.
-    pub fn forget(&mut self, check: &K) {
+    pub(super) fn forget(&mut self, check: &K) {
         let other = |item: &Item<K>| item.check != *check;
         self.acts.retain(other);
         self.conditions.retain(other);
@@ -232,11 +230,11 @@ impl<K: Ord + Clone, T: Ord + Copy + Add<Duration, Output = T>> Queue<K, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
 
-    type Queue = super::Queue<&'static str, Instant>;
+    type Queue = super::Queue<&'static str>;
+
+    const NOW: Duration = Duration::from_secs(100);
 
     fn item(machine: &str) -> Item<&'static str> {
         Item::new(&"check", &machine.into())
@@ -302,7 +300,7 @@ mod tests {
     #[test]
     fn unanswered_calls_halve_the_window_once_per_second() {
         let mut queue = Queue::default();
-        let start = Instant::now();
+        let start = NOW;
         for i in 0..100 {
             queue.unanswered(start + Duration::from_millis(i));
         }
@@ -318,7 +316,7 @@ mod tests {
     #[test]
     fn backoff_doubles_per_failure_and_delays_only_its_machine() {
         let mut queue = Queue::default();
-        let start = Instant::now();
+        let start = NOW;
         let mut waits = Vec::new();
         for _ in 0..9 {
             queue.failed(&item("a"), start);
@@ -342,7 +340,7 @@ mod tests {
     #[test]
     fn retry_of_a_machine_in_flight_is_postponed_and_not_lost() {
         let mut queue = Queue::default();
-        let start = Instant::now();
+        let start = NOW;
         queue.failed(&item("a"), start);
         queue.failed(&item("b"), start);
         queue.begin(item("a"));

@@ -11,45 +11,60 @@ pub enum Turn<E> {
     DryRun(Option<E>),
     /// Begin no effect; only write the conditions of the Machine.
     Show,
+    /// As [`Self::Show`], until the live read of the member's batch has ended (F13).
+    AwaitRead,
     /// Begin the effect, and keep it as under way.
     Begin(E),
 }
 
-/// A member as its check evaluates it now.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Wanted<'a, E> {
+/// What is due for a member, as its check evaluates it now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Wanted<E> {
     /// The effect that is due, if any.
     pub effect: Option<E>,
     /// Whether the effect hands the member over to remediation.
     pub hands_over: bool,
-    /// The stored state of the member, if anything is under way.
-    pub state: Option<&'a ItemState>,
 }
 
-impl<E> Wanted<'_, E> {
+/// What a check may do for a member.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Role {
+    /// Another check acts for the member.
+    pub yields: bool,
+    /// The check only evaluates.
+    pub dry_run: bool,
+}
+
+impl<E> Wanted<E> {
     /// `None`: the member need not be queued. Otherwise whether an effect is due, rather than only
-    /// conditions. `shows`: a condition has to be written.
-    pub fn queued(&self, shows: bool) -> Option<bool> {
-        let acts = self.effect.is_some() && !self.state.is_some_and(ItemState::is_held);
-        let unreported = self.state.is_some_and(|state| state.unreported.is_some());
+    /// conditions. `state`: what is under way. `shows`: a condition has to be written.
+    pub(super) fn queued(&self, state: Option<&ItemState>, shows: bool) -> Option<bool> {
+        let acts = self.effect.is_some() && !state.is_some_and(ItemState::is_held);
+        let unreported = state.is_some_and(|state| state.unreported.is_some());
         (acts || shows || unreported).then_some(acts)
     }
 
     /// Decides when the member is taken from the queue, not when it is queued, so that a limit that was
-    /// exceeded meanwhile holds (F10). `yields`: another check acts. `is_cleared`: whether the member may
-    /// be handed over now (F13); only called where that is due.
-    pub fn turn(self, yields: bool, dry_run: bool, is_cleared: impl FnOnce() -> bool) -> Turn<E> {
-        if yields {
+    /// exceeded meanwhile holds (F10). `is_cleared`: whether the member may be handed over now (F13); only
+    /// called where that is due.
+    pub(super) fn turn(
+        self,
+        state: Option<&ItemState>,
+        role: Role,
+        is_cleared: impl FnOnce() -> bool,
+    ) -> Turn<E> {
+        if role.yields {
             return Turn::Yield;
         }
-        let is_idle = |state: &ItemState| state.is_held() || state.unreported.is_some();
-        let effect = self.effect.filter(|_| !self.state.is_some_and(is_idle));
-        if dry_run {
+        let waits = |state: &ItemState| state.is_held() || state.unreported.is_some();
+        let effect = self.effect.filter(|_| !state.is_some_and(waits));
+        if role.dry_run {
             return Turn::DryRun(effect);
         }
         match effect {
             Some(effect) if !self.hands_over || is_cleared() => Turn::Begin(effect),
-            _ => Turn::Show,
+            Some(_) => Turn::AwaitRead,
+            None => Turn::Show,
         }
     }
 }
@@ -59,32 +74,44 @@ mod tests {
     use super::*;
     use crate::checks::dispatch::{EffectOutcome, Phase};
 
-    fn mk_wanted(state: Option<&ItemState>) -> Wanted<'_, &'static str> {
+    const ACTS: Role = Role {
+        yields: false,
+        dry_run: false,
+    };
+
+    fn mk_wanted() -> Wanted<&'static str> {
         Wanted {
             effect: Some("create"),
             hands_over: true,
-            state,
         }
     }
 
     #[test]
     fn f13_handed_over_member_begins_only_after_clearance() {
-        assert_eq!(mk_wanted(None).turn(false, false, || false), Turn::Show);
-        let begun = mk_wanted(None).turn(false, false, || true);
+        assert_eq!(mk_wanted().turn(None, ACTS, || false), Turn::AwaitRead);
+        let begun = mk_wanted().turn(None, ACTS, || true);
         assert_eq!(begun, Turn::Begin("create"));
         let deletes = Wanted {
             hands_over: false,
-            ..mk_wanted(None)
+            ..mk_wanted()
         };
-        let begun = deletes.turn(false, false, || panic!("not due"));
+        let begun = deletes.turn(None, ACTS, || panic!("not due"));
         assert_eq!(begun, Turn::Begin("create"));
     }
 
     #[test]
     fn yielding_or_dry_run_check_begins_no_effect() {
         let asks = || panic!("nothing is handed over");
-        assert_eq!(mk_wanted(None).turn(true, false, asks), Turn::Yield);
-        let dry = mk_wanted(None).turn(false, true, asks);
+        let yields = Role {
+            yields: true,
+            ..ACTS
+        };
+        assert_eq!(mk_wanted().turn(None, yields, asks), Turn::Yield);
+        let dry_run = Role {
+            dry_run: true,
+            ..ACTS
+        };
+        let dry = mk_wanted().turn(None, dry_run, asks);
         assert_eq!(dry, Turn::DryRun(Some("create")));
     }
 
@@ -99,10 +126,10 @@ mod tests {
             ..ItemState::default()
         };
         for (state, queued) in [(held, None), (unreported, Some(true))] {
-            let wanted = mk_wanted(Some(&state));
-            assert_eq!(wanted.queued(false), queued);
-            assert_eq!(wanted.turn(false, false, || true), Turn::Show);
+            let wanted = mk_wanted();
+            assert_eq!(wanted.queued(Some(&state), false), queued);
+            assert_eq!(wanted.turn(Some(&state), ACTS, || true), Turn::Show);
         }
-        assert_eq!(mk_wanted(None).queued(false), Some(true));
+        assert_eq!(mk_wanted().queued(None, false), Some(true));
     }
 }

@@ -1,36 +1,39 @@
 //! The one task that evaluates the checks of a dialect.
 //!
-//! Holds the queue, the deadlines, the state of each member and the tasks. The core decides, and is queried
-//! again when a member is taken from the queue, so that a limit that was reached meanwhile holds (F10). The
-//! differences between dialects are in [`Dialect`].
+//! Receives events, lets timers and deadlines fire, starts the live reads and the status writes. The core keeps the
+//! books ([`rackhand_core::checks::dispatch`]) and decides, and is queried again when a member is taken from the
+//! queue, so that a limit that was reached meanwhile holds (F10). The differences between dialects are in [`Dialect`].
 
 mod handover;
+mod parts;
 pub(super) mod queue;
-mod results;
-mod schedule;
 mod status;
-pub(super) mod status_schedule;
 pub(super) mod status_writer;
 mod tasks;
+mod watches;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
-use rackhand_core::checks::dispatch;
-use tokio::{sync::mpsc, task::JoinSet};
+use rackhand_core::checks::dispatch::LiveRead;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, dialect::Dialect};
-use crate::store::{clock::Stopwatch, index::ChangeQueue, object::Key};
-use queue::Queue;
-use results::Done;
-pub(super) use results::panicked;
-use schedule::{Schedule, sleep_until};
+use crate::{
+    clusters::sync::SyncError,
+    store::{
+        api::ApiError,
+        index::{Change, ChangeQueue},
+        object::Key,
+    },
+};
+pub(super) use parts::EngineParts;
 use tasks::Tasks;
+pub(super) use watches::Watches;
 
 /// Resync interval of a check.
 pub(super) const RESYNC: Duration = Duration::from_secs(60);
@@ -39,7 +42,7 @@ const BATCH: usize = 256;
 
 /// A timer of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer<T> {
+enum Timer<T> {
     /// The status of a check may be written again.
     Status(Key),
     /// The resync of a check, because its ownership changes with an installed CRD, which is not watched.
@@ -48,30 +51,18 @@ pub(super) enum Timer<T> {
     Dialect(T),
 }
 
-/// All checks of a dialect, with the state of their members.
+/// The result of a task.
+enum Done<D: Dialect> {
+    Status(Key, Result<(), ApiError>),
+    Synced(LiveRead<Key>, Result<(), SyncError>),
+    Dialect(D::Done),
+}
+
+/// All checks of a dialect, and what is due for them.
 pub(super) struct CheckEngine<D: Dialect> {
-    pub(super) context: Arc<Context>,
-    pub(super) checks: BTreeMap<Key, D::Check>,
     pub(super) dialect: D,
-    pub(super) schedule: Schedule<Key, Timer<D::Timer>>,
-    /// The time of the next resync of each check.
-    resync_at: BTreeMap<Key, Instant>,
-    pub(super) queue: Queue,
-    pub(super) items: dispatch::Items<Key>,
-    /// Checks with members whose burst is settling before a live read (F13).
-    settling: BTreeSet<Key>,
-    /// The earliest end of a settling time.
-    settled_at: Option<Instant>,
-    /// The number of the last live read.
-    reads: u64,
-    /// The clock of the handover.
-    started: Stopwatch,
-    pub(super) sender: mpsc::UnboundedSender<D::WatchEvent>,
+    pub(super) parts: EngineParts<D>,
     pub(super) events: mpsc::UnboundedReceiver<D::WatchEvent>,
-    pub(super) watches: JoinSet<()>,
-    /// Ends the watches.
-    pub(super) end: CancellationToken,
-    pub(super) tasks: Tasks<Done<D>>,
 }
 
 // === impl CheckEngine ===
@@ -79,50 +70,37 @@ pub(super) struct CheckEngine<D: Dialect> {
 impl<D: Dialect> CheckEngine<D> {
     /// Creates an engine without checks; [`Self::run`] reads them.
     pub(super) fn new(context: Arc<Context>, dialect: D) -> Self {
-        let (sender, events) = mpsc::unbounded_channel();
+        let (watches, events) = Watches::new();
         Self {
-            context,
-            checks: BTreeMap::new(),
             dialect,
-            schedule: Schedule::default(),
-            resync_at: BTreeMap::new(),
-            queue: Queue::default(),
-            items: dispatch::Items::default(),
-            settling: BTreeSet::new(),
-            settled_at: None,
-            reads: 0,
-            started: Stopwatch::start(),
-            sender,
+            parts: EngineParts::new(context, watches),
             events,
-            watches: JoinSet::new(),
-            end: CancellationToken::new(),
-            tasks: Tasks::default(),
         }
     }
 
     /// Evaluates every check until `cancel`.
     pub(super) async fn run(mut self, inbox: &ChangeQueue, cancel: &CancellationToken) {
-        for key in self.context.index.keys(D::CHECK) {
-            D::refresh(&mut self, &key);
-        }
-        D::start(&mut self);
+        let checks = self.parts.context.index.keys(D::CHECK).into_iter();
+        let checks = checks.map(|key| Change::Object(D::CHECK, key)).collect();
+        self.dialect.apply(&mut self.parts, checks);
+        self.dialect.start(&mut self.parts);
         loop {
             tokio::select! {
                 () = cancel.cancelled() => break,
                 () = self.step(inbox) => {}
             }
         }
-        self.end.cancel();
-        D::stop(&mut self);
-        self.tasks.end().await;
-        while self.watches.join_next().await.is_some() {}
+        self.parts.watches.cancel();
+        D::stop(&self.parts.context);
+        self.parts.tasks.end().await;
+        self.parts.watches.ended().await;
     }
 
     /// Runs one round: starts due actions, then waits for the next event and applies it.
     pub(super) async fn step(&mut self, inbox: &ChangeQueue) {
-        D::evaluate(self);
-        while let Some(item) = self.queue.pop() {
-            D::turn(self, item);
+        self.dialect.evaluate(&mut self.parts);
+        while let Some(item) = self.parts.members.pop() {
+            self.dialect.turn(&mut self.parts, item);
         }
         self.begin_reads();
         let next = self.next();
@@ -130,75 +108,74 @@ impl<D: Dialect> CheckEngine<D> {
         tokio::select! {
             (changes, since) = inbox.take_since() => {
                 let began = Instant::now();
-                D::apply(self, changes);
-                self.context.metrics.observe_evaluation(began.elapsed(), since.elapsed());
+                self.dialect.apply(&mut self.parts, changes);
+                let metrics = &self.parts.context.metrics;
+                metrics.observe_evaluation(began.elapsed(), since.elapsed());
             }
             _ = self.events.recv_many(&mut events, BATCH) => {
                 for event in events {
-                    D::handle_event(self, event);
+                    self.dialect.handle_event(&mut self.parts, event);
                 }
             }
             () = sleep_until(next) => self.fire(),
-            Some(done) = self.tasks.join_next() => {
+            Some(done) = self.parts.tasks.join_next() => {
                 if matches!(done, Done::Synced(..)) {
                     // Pending changes of the index are applied before any action is based on it.
-                    D::apply(self, inbox.drain());
+                    self.dialect.apply(&mut self.parts, inbox.drain());
                 }
                 self.finish(done);
             }
         }
     }
 
-    /// The time of the next timer or deadline.
+    /// The time of the next timer, deadline or retry.
     fn next(&self) -> Option<Instant> {
-        let next = [
-            self.schedule.next(),
-            self.queue.next_retry(),
-            self.settled_at,
-        ];
-        next.into_iter().flatten().min()
+        let now = self.parts.now();
+        let timer = self.parts.schedule.next(Timestamp::now(), now);
+        let next = timer.into_iter().chain(self.parts.members.next_due()).min();
+        next.map(|at| Instant::now() + at.saturating_sub(now))
     }
 
     /// Fires all due timers and deadlines.
     fn fire(&mut self) {
-        let now = Timestamp::now();
-        while let Some((at, key)) = self.schedule.due_deadline(now) {
-            let late = Duration::try_from(now.duration_since(at)).unwrap_or_default();
-            self.context.metrics.observe_lateness(late);
-            D::advance(self, &key, now);
+        let wall = Timestamp::now();
+        while let Some((at, key)) = self.parts.schedule.due_deadline(wall) {
+            let late = Duration::try_from(wall.duration_since(at)).unwrap_or_default();
+            self.parts.context.metrics.observe_lateness(late);
+            self.dialect.advance(&mut self.parts, &key, wall);
         }
-        let now = Instant::now();
-        while let Some(timer) = self.schedule.due_timer(now) {
+        let now = self.parts.now();
+        while let Some(timer) = self.parts.schedule.due_timer(now) {
             match timer {
                 Timer::Status(key) => self.write_status(&key),
-                Timer::Resync(key) => {
-                    self.resync_at.remove(&key);
-                    D::resync(self, &key);
-                }
-                Timer::Dialect(timer) => D::fire(self, timer),
+                Timer::Resync(key) => self.dialect.resync(&mut self.parts, &key),
+                Timer::Dialect(timer) => self.dialect.fire(&mut self.parts, timer),
             }
         }
-        for item in self.queue.due(now) {
-            self.items.retry_due(&item);
-            D::retry(self, &item);
+        for item in self.parts.members.due(now) {
+            self.dialect.retry(&mut self.parts, &item);
         }
     }
 
-    /// Schedules a resync of a check at this time, unless an earlier one is scheduled.
-    pub(super) fn resync_at(&mut self, key: &Key, at: Instant) {
-        if self.resync_at.get(key).is_some_and(|known| *known <= at) {
-            return;
+    /// A task has ended.
+    fn finish(&mut self, done: Done<D>) {
+        match done {
+            Done::Status(check, result) => self.status_ended(&check, &result),
+            Done::Synced(read, result) => self.read_ended(&read, result),
+            Done::Dialect(done) => self.dialect.finish(&mut self.parts, done),
         }
-        self.resync_at.insert(key.clone(), at);
-        self.schedule.reset(at, Timer::Resync(key.clone()));
     }
+}
 
-    /// Ends the evaluation of a check. Returns its state.
-    pub(super) fn forget_check(&mut self, key: &Key) -> Option<D::Check> {
-        let check = self.checks.remove(key)?;
-        self.schedule.arm(key, None);
-        self.queue.forget(key);
-        self.items.forget(key);
-        Some(check)
+/// The error of a task that panicked.
+pub(super) fn panicked() -> ApiError {
+    ApiError::other("a task", "it panicked")
+}
+
+/// Sleeps until this time; for ever if nothing is due.
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        None => std::future::pending().await,
+        Some(at) => tokio::time::sleep_until(at.into()).await,
     }
 }

@@ -1,15 +1,10 @@
-//! The queue of the engine, with its key and clock types.
-
-use std::time::Instant;
+//! Members of checks, by the keys of the index.
 
 use rackhand_core::checks::dispatch;
 #[cfg(test)]
 pub(in crate::checks) use rackhand_core::checks::dispatch::IN_FLIGHT;
 
 use crate::store::object::Key;
-
-/// Members to process, now or after a backoff.
-pub(super) type Queue = dispatch::Queue<Key, Instant>;
 
 /// A member of a check.
 pub(in crate::checks) type Item = dispatch::Item<Key>;

@@ -1,51 +1,28 @@
 //! Status writes of checks: only of a changed status, a few times per second at most, and less often the more
 //! objects a status names.
 
-use std::time::Instant;
-
-use super::{
-    CheckEngine, Timer,
-    results::{Done, panicked},
-};
+use super::{CheckEngine, Done, panicked};
 use crate::{
-    checks::dialect::{Dialect, Evaluated},
+    checks::dialect::Dialect,
     store::{api::ApiError, object::Key},
 };
 
 impl<D: Dialect> CheckEngine<D> {
-    /// Schedules a status write of a check.
-    pub(in crate::checks) fn status_due(&mut self, key: &Key) {
-        if let Some(check) = self.checks.get_mut(key) {
-            let at = check.progress().pace.request();
-            self.status_at(key, at);
-        }
-    }
-
-    fn status_at(&mut self, key: &Key, at: Option<Instant>) {
-        if let Some(at) = at {
-            self.schedule.set(at, Timer::Status(key.clone()));
-        }
-    }
-
+    /// Starts the status write of a check, if it is due.
     pub(super) fn write_status(&mut self, key: &Key) {
-        let Some(check) = self.checks.get_mut(key) else {
-            return;
-        };
-        let progress = check.progress();
-        if progress.dry_run {
-            progress.pace.skip();
-        }
-        if !progress.pace.begin() {
+        let Self { dialect, parts, .. } = self;
+        let schedule = parts.statuses.get_mut(key);
+        if !schedule.is_some_and(|schedule| schedule.begin()) {
             return;
         }
-        let Some(summary) = D::summary(self, key) else {
+        let Some(status) = dialect.status(parts, key) else {
             self.status_written(key, true);
             return;
         };
-        let (context, key) = (self.context.clone(), key.clone());
+        let (context, key) = (parts.context.clone(), key.clone());
         let lost = Done::Status(key.clone(), Err(panicked()));
-        self.tasks.spawn(lost, async move {
-            let written = D::write_status(&context, &key, &summary).await;
+        parts.tasks.spawn(lost, async move {
+            let written = D::write_status(&context, &key, &status).await;
             Done::Status(key, written)
         });
     }
@@ -59,14 +36,15 @@ impl<D: Dialect> CheckEngine<D> {
     }
 
     fn status_written(&mut self, key: &Key, written: bool) {
-        let Some(check) = self.checks.get_mut(key) else {
+        let Self { dialect, parts, .. } = self;
+        if !written {
+            dialect.status_failed(key);
+        }
+        let now = parts.now();
+        let Some(schedule) = parts.statuses.get_mut(key) else {
             return;
         };
-        if !written {
-            D::status_failed(check);
-        }
-        let names = check.names();
-        let at = check.progress().pace.finish(written, names, Instant::now());
-        self.status_at(key, at);
+        let at = schedule.finish(written, dialect.names(key), now);
+        parts.status_at(key, at);
     }
 }

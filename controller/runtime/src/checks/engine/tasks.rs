@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tokio::task::{Id, JoinSet};
 
 /// Tasks with result `T`.
-pub(in crate::checks) struct Tasks<T> {
+pub(super) struct Tasks<T> {
     running: JoinSet<T>,
     /// The result of each task if it panics.
     panicked: HashMap<Id, T>,
@@ -24,11 +24,7 @@ impl<T: 'static> Default for Tasks<T> {
 
 impl<T: Send + 'static> Tasks<T> {
     /// Starts a task. `panicked` is its result if it panics.
-    pub(in crate::checks) fn spawn(
-        &mut self,
-        panicked: T,
-        task: impl Future<Output = T> + Send + 'static,
-    ) {
+    pub(super) fn spawn(&mut self, panicked: T, task: impl Future<Output = T> + Send + 'static) {
         let id = self.running.spawn(task).id();
         self.panicked.insert(id, panicked);
     }
@@ -52,12 +48,12 @@ impl<T: Send + 'static> Tasks<T> {
     }
 
     /// Waits until all tasks have ended.
-    pub(in crate::checks) async fn end(&mut self) {
+    pub(super) async fn end(&mut self) {
         while self.running.join_next().await.is_some() {}
     }
 
     #[cfg(test)]
-    pub(in crate::checks) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.running.is_empty()
     }
 }

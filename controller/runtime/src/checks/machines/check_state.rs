@@ -12,7 +12,6 @@ use crate::{
     checks::{
         Context,
         conditions::Notices,
-        dialect::Progress,
         engine::queue::Item,
         facts,
         remediations::{external_requests::ExternalRequests, template::TemplateCache},
@@ -26,7 +25,6 @@ pub(in crate::checks) struct CheckState<M: MachineDialect> {
     pub(super) fleet: Fleet<M::Policy>,
     /// The template of the check's remediations.
     pub(super) template: TemplateCache,
-    pub(super) progress: Progress,
     /// Whether the names of the targets may have changed.
     pub(super) names_changed: bool,
 }
@@ -59,15 +57,10 @@ impl<M: MachineDialect> CheckState<M> {
                 fleet.put(target, now);
             }
         }
-        let progress = Progress {
-            dry_run: spec.dry_run,
-            ..Progress::default()
-        };
         Self {
             spec,
             fleet,
             template: TemplateCache::default(),
-            progress,
             names_changed: true,
         }
     }

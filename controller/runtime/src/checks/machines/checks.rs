@@ -1,108 +1,78 @@
 //! Start, change and end of the evaluation of checks.
 
-use std::time::Instant;
-
 use jiff::Timestamp;
-use rackhand_core::checks::dispatch::{Phase, SEE_AGAIN};
 
 use super::{
-    CheckEngine, CheckState, Machines,
+    CheckState, Machines, Parts, act,
     dialect::{MachineDialect, Spec, Unread},
-    request_source::RequestSource,
 };
-use crate::{
-    checks::engine::{RESYNC, queue::Item},
-    store::object::Key,
-};
+use crate::{checks::engine::RESYNC, store::object::Key};
 
-impl<M: MachineDialect> CheckEngine<Machines<M>> {
+impl<M: MachineDialect> Machines<M> {
     /// Applies a change of a check or of its Cluster.
-    pub(super) fn refresh(&mut self, key: &Key) {
-        let spec = M::read(&self.context, key);
-        let entry = M::check(&self.context.index, key);
+    pub(super) fn refresh(&mut self, engine: &mut Parts<M>, key: &Key) {
+        let context = engine.context.clone();
+        let spec = M::read(&context, key);
+        let entry = M::check(&context.index, key);
         if entry.is_some() {
-            self.resync_at(key, Instant::now() + RESYNC);
+            engine.resync_in(RESYNC, key);
         }
-        let named = entry.and_then(|entry| M::cluster_of(&self.context, key, &entry.object));
-        self.set_cluster(key, named);
+        let check = entry.as_ref().map(|entry| &*entry.object);
+        let cluster = check.and_then(|check| M::cluster_of(&context, key, check));
+        self.clusters.set(key, cluster);
         match spec {
-            Ok(spec) => self.evaluate(key, spec),
-            Err(Unread::NotEvaluated) => self.drop_check(key),
+            Ok(spec) => self.evaluate(engine, key, spec),
+            Err(Unread::NotEvaluated) => self.drop_check(engine, key),
             Err(Unread::Invalid(reason, message)) => {
-                self.drop_check(key);
-                self.report(key, reason, message);
+                self.drop_check(engine, key);
+                if self.reports.begin(key) {
+                    act::report_invalid(engine, key, reason, message);
+                }
             }
         }
         // Examined before the watch of the kind ends, because remediations that the check covered may be
         // orphaned.
         let lost = !self.checks.contains_key(key);
         if lost {
-            self.dialect.examined.remove(key);
+            self.orphans.forget(key);
         }
-        if lost || self.record_examined(key) {
-            self.examine_requests(|made| {
+        if lost || self.record_examined(engine, key) {
+            let external = self.requests.known();
+            self.orphans.examine_all(engine, external, |made| {
                 made.check().as_ref() == Some(key) || (lost && made.key.namespace == key.namespace)
             });
         }
-        self.watch_kinds();
-        M::evaluates_some(&self.context.index, !self.dialect.of_cluster.is_empty());
+        let sources = self.checks.values().map(|check| &check.spec.source);
+        self.requests.watch(sources, &context, &mut engine.watches);
+        M::evaluates_some(&context.index, !self.clusters.is_empty());
     }
 
-    /// Reads a check again without a known change.
-    pub(super) fn resync(&mut self, key: &Key) {
-        self.dialect.examined.remove(key);
-        self.refresh(key);
-        if M::RESYNCS_MACHINES {
-            let items: Vec<Item> = self.checks.get(key).map_or_else(Vec::new, |c| c.items(key));
-            for item in items {
-                self.reconsider(&item);
-            }
-        }
+    /// Records the current state of a check and its Cluster. Returns whether its remediations may have become
+    /// orphans since the last call.
+    fn record_examined(&mut self, engine: &Parts<M>, key: &Key) -> bool {
+        let index = &engine.context.index;
+        let check = M::check(index, key);
+        let cluster = self.clusters.cluster(key);
+        let cluster = cluster.and_then(|cluster| index.cluster(cluster));
+        let check = check.as_ref().map(|entry| &*entry.object);
+        let cluster = cluster.as_ref().map(|entry| &*entry.object);
+        self.orphans.record(key, check, cluster)
     }
 
-    /// Updates the lookup of checks by their cluster.
-    fn set_cluster(&mut self, key: &Key, named: Option<Key>) {
-        let old = match &named {
-            Some(cluster) => self.dialect.clusters.insert(key.clone(), cluster.clone()),
-            None => self.dialect.clusters.remove(key),
-        };
-        if old == named {
-            return;
-        }
-        if let Some(old) = old
-            && let Some(checks) = self.dialect.of_cluster.get_mut(&old)
-        {
-            checks.remove(key);
-            if checks.is_empty() {
-                self.dialect.of_cluster.remove(&old);
-            }
-        }
-        if let Some(cluster) = named {
-            let checks = self.dialect.of_cluster.entry(cluster).or_default();
-            checks.insert(key.clone());
-        }
-    }
-
-    fn evaluate(&mut self, key: &Key, spec: Spec<M>) {
-        let context = self.context.clone();
+    fn evaluate(&mut self, engine: &mut Parts<M>, key: &Key, spec: Spec<M>) {
+        let context = engine.context.clone();
         let now = Timestamp::now();
-        if let RequestSource::External(kind) = &spec.source
-            && !self.dialect.external.synced(kind)
-        {
+        if !self.requests.is_known(key, &spec.source) {
             // Without the remediations the limit is not known; the first list refreshes the check again.
-            let kind = kind.clone();
-            self.drop_check(key);
-            self.dialect.waiting.insert(key.clone(), kind);
+            self.end_check(engine, key);
             return;
         }
-        self.dialect.waiting.remove(key);
         let mut before = self.checks.get(key).map(CheckState::precedence);
         match self.checks.get_mut(key) {
             Some(check) if check.spec.looks_at_the_same(&spec) => {
-                let external = &self.dialect.external;
+                let external = self.requests.known();
                 let rules = spec.rules.clone();
                 let template = M::template(&check.spec.view) != M::template(&spec.view);
-                check.progress.dry_run = spec.dry_run;
                 check.spec = spec;
                 let (spec, fleet) = (&check.spec, &mut check.fleet);
                 fleet.set_check(rules, now, |machine| {
@@ -121,55 +91,39 @@ impl<M: MachineDialect> CheckEngine<Machines<M>> {
             }
             _ => {
                 before = None;
-                self.drop_check(key);
-                let check = CheckState::new(&context, &self.dialect.external, spec, key, now);
+                self.end_check(engine, key);
+                let check = CheckState::new(&context, self.requests.known(), spec, key, now);
                 self.checks.insert(key.clone(), check);
-                let again = Instant::now() + SEE_AGAIN;
-                for item in self.items.in_phase(key, Phase::request_may_exist) {
-                    self.request_changed(&item);
-                    self.queue.later(&item, again);
+                engine.begin_check(key);
+                let now = engine.now();
+                for item in engine.members.resume_requests(key, now) {
+                    self.request_changed(engine, &item);
                 }
             }
         }
         match (before, self.checks.get(key).map(CheckState::precedence)) {
-            (None, _) => self.overlap_all(key),
-            (before, now) if before != now => self.overlap_again(key),
+            (None, _) => self.overlap_all(engine, key),
+            (before, now) if before != now => self.overlap_again(engine, key),
             _ => {}
         }
-        self.count(key);
-        self.status_due(key);
-        self.settle(key);
+        self.count(engine, key);
+        engine.status_due(key);
+        self.settle(engine, key);
     }
 
-    fn drop_check(&mut self, key: &Key) {
-        self.context.metrics.remove_check(key);
-        self.dialect.waiting.remove(key);
-        if self.forget_check(key).is_none() {
+    fn drop_check(&mut self, engine: &mut Parts<M>, key: &Key) {
+        self.requests.forget(key);
+        self.end_check(engine, key);
+    }
+
+    /// Ends the evaluation of a check, which may wait for its kind of remediations.
+    fn end_check(&mut self, engine: &mut Parts<M>, key: &Key) {
+        engine.context.metrics.remove_check(key);
+        if self.checks.remove(key).is_none() {
             return;
         }
-        M::forget(&self.context.metrics, key);
-        self.overlap_again(key);
-    }
-
-    /// Watches exactly the kinds of remediations that checks need and that are not in the index.
-    fn watch_kinds(&mut self) {
-        let of_check = |c: &CheckState<M>| match &c.spec.source {
-            RequestSource::External(kind) => Some(kind.clone()),
-            _ => None,
-        };
-        let checks = self.checks.values().filter_map(of_check);
-        let waiting = self.dialect.waiting.values().cloned();
-        let wanted = checks.chain(waiting).collect();
-        let (ended, begun) = self.dialect.watching.keep(wanted, &self.end);
-        for kind in &ended {
-            self.dialect.external.forget(kind);
-        }
-        for (kind, cancel) in begun {
-            let (external, context) = (self.dialect.external.clone(), self.context.clone());
-            let sender = self.sender.clone();
-            let notify = move |changed| drop(sender.send(changed));
-            self.watches
-                .spawn(external.watch(context, kind, notify, cancel));
-        }
+        engine.end_check(key);
+        M::forget(&engine.context.metrics, key);
+        self.overlap_again(engine, key);
     }
 }

@@ -1,42 +1,104 @@
-//! Dispatch of members from the queue: starts their actions.
+//! What follows from the verdicts of a check: members are queued, and processed when their turn comes.
 
-use std::time::Instant;
+use std::{collections::BTreeSet, time::Instant};
 
 use jiff::Timestamp;
-use rackhand_core::{
-    checks::dispatch::{Phase, Turn, Wanted},
-    checks::machines::{MachineRemediation, Verdict},
+use rackhand_core::checks::{
+    dispatch::{Role, Turn, Wanted},
+    machines::{Claim, MachineRemediation, Verdict},
 };
 
 use super::{
-    CheckEngine, Machines,
+    Machines, Parts,
+    act::{self, Creation},
     dialect::{Effect, Job, MachineDialect, MachineStatus},
-    results::Done,
 };
 use crate::{
     checks::{
-        engine::{
-            panicked,
-            queue::{Item, MemberKey},
-        },
-        remediations::{
-            requests::{self, EffectOutcome, Maker},
-            template::{self, Unusable},
-        },
+        engine::queue::{Item, MemberKey},
+        metrics::CheckCounts,
+        remediations::{requests::EffectOutcome, template::Unusable},
     },
     store::object::Key,
 };
 
-impl<M: MachineDialect> CheckEngine<Machines<M>> {
+impl<M: MachineDialect> Machines<M> {
+    /// Applies changes of a fleet: enqueues members with an action, schedules the status and the next
+    /// deadline.
+    pub(super) fn settle(&mut self, engine: &mut Parts<M>, key: &Key) {
+        let Some(check) = self.checks.get_mut(key) else {
+            return;
+        };
+        let turn = check.fleet.take();
+        check.names_changed |= turn.targets;
+        engine.arm(key, check.fleet.next_deadline());
+        if turn.counts {
+            self.count(engine, key);
+            engine.status_due(key);
+        }
+        for machine in &turn.machines {
+            self.reconsider(engine, &Item::new(key, machine));
+        }
+    }
+
+    pub(super) fn count(&self, engine: &Parts<M>, key: &Key) {
+        if let Some(check) = self.checks.get(key) {
+            let fleet = &check.fleet;
+            let metrics = &engine.context.metrics;
+            let counts = CheckCounts {
+                targets: fleet.tally().expected,
+                healthy: fleet.tally().healthy,
+                counted: fleet.tally().not_healthy,
+                allowed: fleet.gate().remediations_allowed,
+                open: fleet.is_open(),
+            };
+            metrics.set_check(key, counts, fleet.causes());
+            M::count(metrics, key, fleet.tally(), fleet.is_open());
+        }
+    }
+
+    /// Enqueues a member if there may be an action for it.
+    pub(super) fn reconsider(&self, engine: &mut Parts<M>, item: &Item) {
+        let Some(check) = self.checks.get(&item.check) else {
+            return;
+        };
+        let Some(wanted) = check.fleet.wanted(&item.member) else {
+            engine.members.withdraw(item);
+            return;
+        };
+        let (context, key) = (&engine.context, item.key());
+        let effect = M::effect(context, &check.spec, &key, &wanted);
+        if !check.spec.dry_run {
+            let acts = !self.overlaps.yields(&item.check, &key);
+            M::announce(context, &item.check, &check.spec, &key, &wanted, acts);
+        }
+        // A recovered Machine no longer waits for remediation.
+        let stale = || {
+            *wanted.verdict == Verdict::Healthy
+                && !check.fleet.paused()
+                && M::shows_stale(context, &key)
+        };
+        let shows = wanted.condition.is_some() || stale();
+        let is_request = effect.as_ref().is_some_and(Effect::is_request);
+        let due = Wanted {
+            hands_over: effect.as_ref().is_some_and(Effect::hands_over::<M>),
+            effect,
+        };
+        engine.members.reconsider(item, &due, shows);
+        if !is_request {
+            complain(engine, item, None);
+        }
+    }
+
     /// Processes a member. The fleet is queried now, not when the member was enqueued (F10).
-    pub(super) fn turn(&mut self, item: Item) {
-        let Some(check) = self.checks.get_mut(&item.check) else {
+    pub(super) fn process(&mut self, engine: &mut Parts<M>, item: Item) {
+        let Some(check) = self.checks.get(&item.check) else {
             return;
         };
         let Some(wanted) = check.fleet.wanted(&item.member) else {
             return;
         };
-        let effect = M::effect(&self.context, &check.spec, &item.key(), &wanted);
+        let effect = M::effect(&engine.context, &check.spec, &item.key(), &wanted);
         let status = MachineStatus {
             uid: wanted.uid.to_owned(),
             health: wanted.condition,
@@ -44,197 +106,187 @@ impl<M: MachineDialect> CheckEngine<Machines<M>> {
             healthy: *wanted.verdict == Verdict::Healthy && !check.fleet.paused(),
         };
         let cause = cause(wanted.verdict);
-        let (yields, dry_run) = (
-            self.dialect.overlaps.yields(&item.check, &item.key()),
-            check.progress.dry_run,
-        );
-        let state = self.items.get(&item).cloned();
-        let wanted = Wanted {
+        let role = Role {
+            yields: self.overlaps.yields(&item.check, &item.key()),
+            dry_run: check.spec.dry_run,
+        };
+        let due = Wanted {
             hands_over: effect.as_ref().is_some_and(Effect::hands_over::<M>),
             effect,
-            state: state.as_ref(),
         };
-        let effect = match wanted.turn(yields, dry_run, || self.is_cleared(&item)) {
-            Turn::Yield => {
-                // Another check acts for the Machine and writes its conditions.
-                self.items.change(&item, |state| state.unreported = None);
-                self.complain(&item, None);
-                return;
-            }
+        let now = engine.now();
+        let effect = match engine.members.turn(&item, due, role, now) {
+            Turn::Yield => return complain(engine, &item, None),
             Turn::DryRun(effect) => {
                 if let Some(effect) = effect {
                     tracing::info!(check = %item.check, machine = &*item.member, ?effect, "dry run: not done");
                 }
                 return;
             }
-            Turn::Show => None,
-            Turn::Begin(effect) => Some(effect),
+            Turn::Show | Turn::AwaitRead => return show(engine, item, status),
+            Turn::Begin(effect) => effect,
         };
         match effect {
-            None => self.show(item, status),
-            Some(Effect::CreateRequest { uid }) => self.create(item, uid, cause),
-            Some(Effect::DeleteRequest) => self.delete(item),
-            Some(Effect::Report(outcome)) => {
+            Effect::CreateRequest { uid } => self.create(engine, item, uid, cause),
+            Effect::DeleteRequest => self.delete(engine, item),
+            Effect::Report(outcome) => {
                 let outcome = Some(outcome);
-                self.show(item, MachineStatus { outcome, ..status });
+                show(engine, item, MachineStatus { outcome, ..status });
             }
-            Some(Effect::ReportForeignRequest { owner }) => {
+            Effect::ReportForeignRequest { owner } => {
                 let unusable = Unusable::foreign(&owner);
-                self.complain(&item, Some(&unusable));
+                complain(engine, &item, Some(&unusable));
                 let outcome = Some(EffectOutcome::RequestNotCreated(unusable));
-                self.show(item, MachineStatus { outcome, ..status });
+                show(engine, item, MachineStatus { outcome, ..status });
             }
-            Some(Effect::Extra(extra)) => self.perform(item, extra),
+            Effect::Extra(extra) => self.perform(engine, item, extra),
         }
     }
 
-    fn show(&mut self, item: Item, mut status: MachineStatus) {
-        if !M::WRITES_MACHINES {
-            return;
-        }
-        let earlier = self
-            .items
-            .change(&item, |state| state.unreported.take())
-            // The outcome of an earlier action is not written to a Machine that has recovered meanwhile.
-            .filter(|_| !status.healthy);
-        status.outcome = earlier.or(status.outcome);
-        let context = self.context.clone();
-        self.queue.begin(item.clone());
-        self.spawn(Done::Acted(item.clone(), Err(panicked())), async move {
-            let written = M::write_machine(&context, &item.check, &item.key(), &status).await;
-            Done::Shown(item, status.outcome, written)
-        });
-    }
-
-    fn create(&mut self, item: Item, uid: String, cause: Option<String>) {
+    fn create(
+        &mut self,
+        engine: &mut Parts<M>,
+        item: Item,
+        machine: String,
+        cause: Option<String>,
+    ) {
         let Some(check) = self.checks.get_mut(&item.check) else {
             return;
         };
         let Some(reference) = M::template(&check.spec.view).cloned() else {
             return;
         };
-        let context = self.context.clone();
-        let Some(read) = check.template.fresh(Instant::now()).cloned() else {
-            let key = item.check.clone();
-            self.items.set_phase(&item, Phase::AwaitingTemplate);
-            if !check.template.reading {
-                check.template.reading = true;
-                self.spawn(Done::Template(key.clone(), Err(panicked())), async move {
-                    let read = template::read(&context, &key.namespace, reference).await;
-                    Done::Template(key, read)
-                });
+        let Some(template) = check.template.fresh(Instant::now()).cloned() else {
+            engine.members.await_template(&item);
+            if !std::mem::replace(&mut check.template.reading, true) {
+                act::read_template(engine, &item.check, reference);
             }
             return;
         };
-        let maker = check.spec.meta.uid.clone();
-        self.queue.begin(item.clone());
-        self.may_exist(&item);
-        self.spawn(Done::Acted(item.clone(), Err(panicked())), async move {
-            let (machine, check) = (item.key(), &item.check);
-            let known = M::machine(&context.index, &machine);
-            let maker = Maker {
-                check,
-                uid: &maker,
-                cause: cause.as_deref(),
-            };
-            let created = requests::create(&context, &maker, &machine, known, &uid, read).await;
-            Done::Acted(item, created)
-        });
+        let creation = Creation {
+            template,
+            maker: check.spec.meta.uid.clone(),
+            machine,
+            cause,
+        };
+        self.begin(engine, &item, true);
+        act::create(engine, item, creation);
     }
 
-    /// Records that the remediation of a member may exist, so that the member counts as remediated.
-    fn may_exist(&mut self, item: &Item) {
-        self.items.set_phase(item, Phase::Creating);
-        if let Some(check) = self.checks.get_mut(&item.check) {
-            let now = Timestamp::now();
-            check
-                .fleet
-                .set_request(&item.member, MachineRemediation::Open, now);
-        }
-        self.settle(&item.check);
-    }
-
-    fn delete(&mut self, item: Item) {
+    fn delete(&self, engine: &mut Parts<M>, item: Item) {
         let Some(check) = self.checks.get(&item.check) else {
             return;
         };
         let Some(template) = M::template(&check.spec.view).cloned() else {
             return;
         };
-        let context = self.context.clone();
-        let uid = check
-            .spec
-            .source
-            .uid(&context, &self.dialect.external, &item.key());
-        self.queue.begin(item.clone());
-        self.spawn(Done::Acted(item.clone(), Err(panicked())), async move {
-            let deleted = match uid {
-                Some(uid) => {
-                    let (version, kind) = (&template.api_version, template.request_kind());
-                    requests::delete_of_machine(&context, version, kind, &item.key(), uid).await
-                }
-                None => Ok(EffectOutcome::RequestDeleted),
-            };
-            Done::Acted(item, deleted)
-        });
+        let (source, external) = (&check.spec.source, self.requests.known());
+        let uid = source.uid(&engine.context, external, &item.key());
+        engine.members.begin(&item, false);
+        act::delete(engine, item, template, uid);
     }
 
-    fn perform(&mut self, item: Item, extra: M::Extra) {
+    fn perform(&mut self, engine: &mut Parts<M>, item: Item, extra: M::Extra) {
         let Some(check) = self.checks.get(&item.check) else {
             return;
         };
         let creates = M::creates(&extra);
         let job = Job {
-            context: self.context.clone(),
+            context: engine.context.clone(),
             check: item.check.clone(),
             machine: item.key(),
             view: check.spec.view.clone(),
             rules: check.spec.rules.clone(),
             extra,
         };
-        self.queue.begin(item.clone());
-        if creates {
-            self.may_exist(&item);
-        }
-        self.spawn(Done::Acted(item.clone(), Err(panicked())), async move {
-            let performed = M::perform(job).await;
-            Done::Acted(item, performed)
-        });
+        self.begin(engine, &item, creates);
+        act::perform(engine, item, job);
     }
 
-    /// Reports on a check why it is not evaluated; one report at a time.
-    pub(super) fn report(&mut self, key: &Key, reason: &'static str, message: String) {
-        if let Some(again) = self.dialect.reporting.get_mut(key) {
-            *again = true;
+    /// Begins an effect. `creates`: the remediation of the member may exist from now on, so that the member counts
+    /// as remediated.
+    fn begin(&mut self, engine: &mut Parts<M>, item: &Item, creates: bool) {
+        engine.members.begin(item, creates);
+        if !creates {
             return;
         }
-        self.dialect.reporting.insert(key.clone(), false);
-        let (context, key) = (self.context.clone(), key.clone());
-        self.spawn(Done::Report(key.clone(), Err(panicked())), async move {
-            let reported = M::report_invalid(&context, &key, reason, &message).await;
-            Done::Report(key, reported)
-        });
+        if let Some(check) = self.checks.get_mut(&item.check) {
+            let (fleet, now) = (&mut check.fleet, Timestamp::now());
+            fleet.set_request(&item.member, MachineRemediation::Open, now);
+        }
+        self.settle(engine, &item.check);
     }
 
-    /// Shows on the check why a due remediation was not created, until it is created.
-    pub(super) fn complain(&mut self, item: &Item, why: Option<&Unusable>) {
-        if why.is_none() && self.items.get(item).is_none() {
-            return;
-        }
-        let changed = self.items.change(item, |state| {
-            let changed = state.not_created.as_ref() != why;
-            state.not_created = why.cloned();
-            changed
-        });
-        if changed {
-            self.status_due(&item.check);
+    /// Updates the acting check of a Machine after these checks have selected or deselected it, or its
+    /// remediation was created or deleted.
+    pub(super) fn overlap(&mut self, engine: &mut Parts<M>, machine: &Key, checks: &[Key]) {
+        let siblings = checks
+            .iter()
+            .flat_map(|check| self.clusters.siblings(check));
+        let among = siblings.collect();
+        self.overlap_among(engine, machine, &among);
+    }
+
+    /// Updates the overlaps of a check when its evaluation begins.
+    pub(super) fn overlap_all(&mut self, engine: &mut Parts<M>, check: &Key) {
+        let among = self.clusters.siblings(check);
+        let state = self.checks.get(check).filter(|_| among.len() > 1);
+        let items = state.map_or_else(Vec::new, |state| state.items(check));
+        for item in items {
+            self.overlap_among(engine, &item.key(), &among);
         }
     }
 
-    /// The members of a check that wait for its template.
-    pub(super) fn awaiting_template(&self, key: &Key) -> Vec<Item> {
-        self.items
-            .in_phase(key, |phase| phase == Phase::AwaitingTemplate)
+    /// Updates the overlaps of a check that starts or stops to act, or is deleted.
+    pub(super) fn overlap_again(&mut self, engine: &mut Parts<M>, check: &Key) {
+        let among = self.clusters.siblings(check);
+        for machine in self.overlaps.machines(check) {
+            self.overlap_among(engine, &machine, &among);
+        }
+    }
+
+    fn overlap_among(&mut self, engine: &mut Parts<M>, machine: &Key, among: &BTreeSet<Key>) {
+        let (checks, context) = (&self.checks, &engine.context);
+        let claim = |key: &Key| {
+            let check = checks.get(key)?;
+            let selects = key.namespace == machine.namespace && check.fleet.contains(&machine.name);
+            let (able, created) = check.precedence();
+            selects.then(|| Claim {
+                created,
+                name: key.name.clone(),
+                able,
+                requested: check.fleet.is_requested(&machine.name)
+                    || M::is_marked(context, &check.spec, machine),
+            })
+        };
+        for check in self.overlaps.update(machine, among, claim) {
+            engine.status_due(&check);
+            self.reconsider(engine, &Item::new(&check, &machine.name.as_str().into()));
+        }
+    }
+}
+
+/// Writes the conditions of a Machine, with the outcome of its last effect.
+fn show<M: MachineDialect>(engine: &mut Parts<M>, item: Item, mut status: MachineStatus) {
+    if !M::WRITES_MACHINES {
+        return;
+    }
+    let earlier = engine.members.take_unreported(&item);
+    // The outcome of an earlier action is not written to a Machine that has recovered meanwhile.
+    let earlier = earlier.filter(|_| !status.healthy);
+    status.outcome = earlier.or(status.outcome);
+    engine.members.begin(&item, false);
+    act::write_conditions(engine, item, status);
+}
+
+/// Shows on the check why a due remediation was not created, until it is created.
+pub(super) fn complain<M: MachineDialect>(
+    engine: &mut Parts<M>,
+    item: &Item,
+    why: Option<&Unusable>,
+) {
+    if engine.members.set_not_created(item, why) {
+        engine.status_due(&item.check);
     }
 }
 

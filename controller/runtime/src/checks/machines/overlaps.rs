@@ -38,6 +38,8 @@ pub(crate) fn acting_message(acting: &str, machines: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rackhand_core::checks::machines::Claim;
+
     use super::*;
 
     fn key(name: &str) -> Key {
@@ -47,11 +49,22 @@ mod tests {
     #[test]
     fn overlap_message_names_acting_check_and_machines() {
         let mut shared = Overlaps::default();
+        let mut overlap = |machine: &str, acting: &str, other: &str| {
+            let claim = |check: &Key| {
+                Some(Claim {
+                    created: None,
+                    name: check.name.clone(),
+                    able: check.name == acting,
+                    requested: false,
+                })
+            };
+            let among = [key(acting), key(other)].into();
+            shared.update(&key(machine), &among, claim);
+        };
         for i in 0..12 {
-            let machine = key(&format!("m{i:02}"));
-            shared.set(&machine, [key("a"), key("b")].into(), Some(key("a")));
+            overlap(&format!("m{i:02}"), "a", "b");
         }
-        shared.set(&key("x"), [key("b"), key("c")].into(), Some(key("c")));
+        overlap("x", "c", "b");
         assert_eq!(message(&shared, &key("a")), None);
         assert_eq!(
             message(&shared, &key("b")).unwrap(),

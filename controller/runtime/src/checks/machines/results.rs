@@ -1,24 +1,17 @@
-//! Handling of the results of tasks.
+//! What follows from the results of tasks.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rackhand_core::checks::dispatch::{Phase, TRY_AGAIN};
+use rackhand_core::checks::dispatch::{TRY_AGAIN, Unwritten};
 
-use super::{CheckEngine, Machines, dialect::MachineDialect};
+use super::{Machines, Parts, dialect::MachineDialect, dispatch::complain};
 use crate::{
     checks::{
-        engine::{
-            Timer,
-            queue::{Item, MemberKey},
-        },
+        engine::queue::{Item, MemberKey},
         remediations::{requests::EffectOutcome, template::Read, withdrawal::CreatedRemediation},
     },
     store::{api::ApiError, object::Key},
 };
-
-/// Pause before a remediation that was not withdrawn is examined again, because the API server did not answer
-/// or has newer objects than the index.
-const WITHDRAW_AGAIN: Duration = Duration::from_secs(5);
 
 /// The result of a task.
 pub(in crate::checks) enum Done {
@@ -29,139 +22,116 @@ pub(in crate::checks) enum Done {
     Withdrawn(CreatedRemediation, Result<bool, ApiError>),
 }
 
-impl<M: MachineDialect> CheckEngine<Machines<M>> {
-    /// A task has ended.
-    pub(super) fn handle_result(&mut self, done: Done) {
-        let now = Instant::now();
-        match done {
-            Done::Acted(item, result) => self.acted(&item, result, now),
-            Done::Shown(item, outcome, result) => self.shown(&item, outcome, result, now),
-            Done::Template(check, result) => self.template_read(&check, result, now),
-            Done::Withdrawn(made, result) => self.withdrawn(made, &result, now),
-            Done::Report(check, result) => {
-                let again = self.dialect.reporting.remove(&check) == Some(true);
-                if let Err(error) = result {
-                    tracing::warn!(%check, %error, "cannot report on a health check why it is not evaluated; trying again");
-                    self.resync_at(&check, now + TRY_AGAIN);
-                } else if again {
-                    self.refresh(&check);
-                }
-            }
-        }
-    }
-
-    fn acted(&mut self, item: &Item, result: Result<EffectOutcome, ApiError>, now: Instant) {
-        self.end_turn(item, &result);
-        let took_effect = matches!(result, Ok(EffectOutcome::Done));
-        match result {
-            Ok(outcome) => {
-                self.queue.succeeded(item);
-                let check = self.checks.get(&item.check);
-                let is_seen = check.is_some_and(|check| {
-                    let source = &check.spec.source;
-                    source
-                        .uid(&self.context, &self.dialect.external, &item.key())
-                        .is_some()
-                });
-                let why = match &outcome {
-                    EffectOutcome::RequestNotCreated(why) => Some(why),
-                    _ => None,
-                };
-                self.complain(item, why);
-                let shown = M::WRITES_MACHINES;
-                if let Some(again) = self.items.effect_ended(item, outcome, is_seen, shown) {
-                    self.queue.later(item, now + again);
-                }
-            }
-            Err(error) => {
-                // After a conflict the watch delivers the newer object.
-                if !error.is_conflict() {
-                    tracing::warn!(check = %item.check, machine = &*item.member, %error, "action failed; trying again");
-                }
-                self.back_off(item);
-            }
-        }
-        if !self.checks.contains_key(&item.check) {
-            self.items.change(item, |state| *state = Default::default());
-            return;
-        }
-        if took_effect {
-            // Otherwise the fleet would request the action again until the index is updated.
-            self.machine_changed(&item.key());
-        }
-        self.request_changed(item);
-        self.reconsider(item);
-    }
-
-    fn shown(
+impl<M: MachineDialect> Machines<M> {
+    /// The withdrawal of an orphaned remediation has ended.
+    pub(super) fn withdrawn(
         &mut self,
-        item: &Item,
-        outcome: Option<EffectOutcome>,
-        result: Result<(), ApiError>,
-        now: Instant,
-    ) {
-        let changed = self.end_turn(item, &result);
-        match result {
-            Ok(()) => self.queue.succeeded(item),
-            Err(error) => {
-                // The outcome for the owner follows from the next verdict.
-                let kept = |outcome: &EffectOutcome| {
-                    !matches!(
-                        outcome,
-                        EffectOutcome::OwnerMarked | EffectOutcome::OwnerUnmarked
-                    )
-                };
-                if let Some(outcome) = outcome.filter(kept)
-                    && self.checks.contains_key(&item.check)
-                {
-                    self.items
-                        .change(item, |state| state.unreported = Some(outcome));
-                }
-                // Another client has changed the Machine: the watch delivers the newer object.
-                if !error.is_conflict() && !error.is_not_found() {
-                    tracing::warn!(check = %item.check, machine = &*item.member, %error, "cannot write the conditions of a Machine; trying again");
-                    self.queue.failed(item, now);
-                }
-            }
-        }
-        if changed {
-            self.reconsider(item);
-        }
-    }
-
-    fn template_read(&mut self, key: &Key, result: Result<Read, ApiError>, now: Instant) {
-        let awaiting = self.awaiting_template(key);
-        let failed = result.is_err();
-        let read = result.inspect_err(
-            |error| tracing::warn!(check = %key, %error, "cannot read the template; trying again"),
-        );
-        if let Some(check) = self.checks.get_mut(key) {
-            check.template.put(read.ok(), now);
-        }
-        for item in awaiting {
-            self.items.set_phase(&item, Phase::Ready);
-            if failed {
-                self.back_off(&item);
-            }
-            self.reconsider(&item);
-        }
-    }
-
-    fn withdrawn(
-        &mut self,
+        engine: &mut Parts<M>,
         made: CreatedRemediation,
         result: &Result<bool, ApiError>,
-        now: Instant,
     ) {
         if let Err(error) = result {
             let (kind, request) = (&made.kind, &made.key);
             tracing::warn!(%kind, %request, %error, "cannot withdraw an orphaned request; trying again");
         }
-        if let Ok(true) = result {
-            self.dialect.withdrawing.remove(&made.uid);
-        } else {
-            let again = now + WITHDRAW_AGAIN;
-            self.schedule.set(again, Timer::Dialect(made));
+        let done = matches!(result, Ok(true));
+        self.orphans.withdrawn(engine, made, done);
+    }
+
+    /// The report why a check is not evaluated has ended.
+    pub(super) fn reported(
+        &mut self,
+        engine: &mut Parts<M>,
+        check: &Key,
+        result: Result<(), ApiError>,
+    ) {
+        let again = self.reports.end(check);
+        if let Err(error) = result {
+            tracing::warn!(%check, %error, "cannot report on a health check why it is not evaluated; trying again");
+            engine.resync_in(TRY_AGAIN, check);
+        } else if again {
+            self.refresh(engine, check);
+        }
+    }
+
+    /// An effect on a member has ended.
+    pub(super) fn acted(
+        &mut self,
+        engine: &mut Parts<M>,
+        item: &Item,
+        result: Result<EffectOutcome, ApiError>,
+    ) {
+        engine.call_ended(&result);
+        let took_effect = matches!(result, Ok(EffectOutcome::Done));
+        match &result {
+            Ok(EffectOutcome::RequestNotCreated(why)) => complain(engine, item, Some(why)),
+            Ok(_) => complain(engine, item, None),
+            // After a conflict the watch delivers the newer object.
+            Err(error) if error.is_conflict() => {}
+            Err(error) => {
+                tracing::warn!(check = %item.check, machine = &*item.member, %error, "action failed; trying again");
+            }
+        }
+        let is_seen = self.checks.get(&item.check).is_some_and(|check| {
+            let (source, external) = (&check.spec.source, self.requests.known());
+            let uid = source.uid(&engine.context, external, &item.key());
+            uid.is_some()
+        });
+        let (result, shown) = (result.map_err(drop), M::WRITES_MACHINES);
+        let now = engine.now();
+        let is_evaluated = engine
+            .members
+            .effect_ended(item, result, is_seen, shown, now);
+        if !is_evaluated {
+            return;
+        }
+        if took_effect {
+            // Otherwise the fleet would request the action again until the index is updated.
+            self.machine_changed(engine, &item.key());
+        }
+        self.request_changed(engine, item);
+        self.reconsider(engine, item);
+    }
+
+    /// A write of the conditions of a Machine has ended.
+    pub(super) fn shown(
+        &mut self,
+        engine: &mut Parts<M>,
+        item: &Item,
+        outcome: Option<EffectOutcome>,
+        result: &Result<(), ApiError>,
+    ) {
+        engine.call_ended(result);
+        let unwritten = result.as_ref().err().map(|error| {
+            // Another client has changed the Machine: the watch delivers the newer object.
+            let retries = !error.is_conflict() && !error.is_not_found();
+            if retries {
+                tracing::warn!(check = %item.check, machine = &*item.member, %error, "cannot write the conditions of a Machine; trying again");
+            }
+            Unwritten { outcome, retries }
+        });
+        let now = engine.now();
+        if engine.members.conditions_ended(item, unwritten, now) {
+            self.reconsider(engine, item);
+        }
+    }
+
+    /// A read of the template of a check has ended.
+    pub(super) fn template_read(
+        &mut self,
+        engine: &mut Parts<M>,
+        key: &Key,
+        result: Result<Read, ApiError>,
+    ) {
+        let read = result.inspect_err(
+            |error| tracing::warn!(check = %key, %error, "cannot read the template; trying again"),
+        );
+        let (is_read, now) = (read.is_ok(), engine.now());
+        if let Some(check) = self.checks.get_mut(key) {
+            check.template.put(read.ok(), Instant::now());
+        }
+        for item in engine.members.template_read(key, is_read, now) {
+            self.reconsider(engine, &item);
         }
     }
 }

@@ -1,10 +1,8 @@
 //! What is begun: handovers, deletions of requests, and live reads.
 
-use std::time::Duration;
-
 use rackhand_core::{
-    checks::dispatch::{Item, Phase, Turn, Wanted},
-    checks::handover::{SETTLE, Step},
+    checks::dispatch::{Item, Role, Turn, Wanted},
+    checks::handover::SETTLE,
     checks::machines::{Action, MachineRemediation, Policy},
 };
 
@@ -24,7 +22,7 @@ impl Engine {
         let state = self.checks.get(item.check)?;
         let action = state.fleet.wanted(&item.member)?.action?;
         if breakage == Some(Breakage::LimitOfOwnHandovers) && action.hands_over() {
-            let own = self.items.creating().count();
+            let own = self.members.creating().count();
             let expected = state.fleet.tally().expected;
             let own = u32::try_from(own + 1).unwrap_or(u32::MAX);
             state.spec.value.limit.allowance(expected, own)?;
@@ -36,29 +34,22 @@ impl Engine {
 
     pub(super) fn reconsider(&mut self, item: &Item<Name>, breakage: Option<Breakage>) {
         let effect = self.effect(item, breakage);
-        let hands_over = effect.as_ref().is_some_and(Action::hands_over);
-        let Some(state) = self.checks.get_mut(item.check) else {
+        let Some(state) = self.checks.get(item.check) else {
             return;
         };
         let kept = breakage == Some(Breakage::ClosedKeepsCleared) && !state.fleet.is_open();
-        if !hands_over && !kept {
-            state.handover.withdraw(&item.member);
+        let hands_over = effect.as_ref().is_some_and(Action::hands_over) || kept;
+        if !hands_over {
             self.due_since.remove(item);
             self.cleared.remove(item);
         }
-        let wanted = Wanted {
-            effect,
-            hands_over,
-            state: self.items.get(item),
-        };
-        if let Some(acts) = wanted.queued(false) {
-            self.queue.push(item.clone(), acts);
-        }
+        let wanted = Wanted { effect, hands_over };
+        self.members.reconsider(item, &wanted, false);
     }
 
     /// Begins what is due, until nothing is.
     pub fn step(&mut self, api: &Api, breakage: Option<Breakage>) {
-        while let Some(item) = self.queue.pop() {
+        while let Some(item) = self.members.pop() {
             self.turn(api, item, breakage);
         }
         self.begin_reads(breakage);
@@ -70,39 +61,30 @@ impl Engine {
             return;
         };
         let yields = self.overlaps.yields(&item.check, &machine);
-        let yields = yields && breakage != Some(Breakage::OverlapIgnored);
-        let state = self.items.get(&item).cloned();
-        let wanted = Wanted {
-            hands_over: effect.as_ref().is_some_and(Action::hands_over),
-            effect,
-            state: state.as_ref(),
-        };
         let unread = breakage == Some(Breakage::ViewNotRead);
-        let turn = wanted.turn(yields, false, || unread || self.is_cleared(&item));
-        match turn {
+        let wanted = Wanted {
+            hands_over: effect.as_ref().is_some_and(Action::hands_over) && !unread,
+            effect,
+        };
+        let role = Role {
+            yields: yields && breakage != Some(Breakage::OverlapIgnored),
+            dry_run: false,
+        };
+        match self.members.turn(&item, wanted, role, CLOCK) {
             Turn::Begin(Action::CreateRequest { .. }) => self.create(api, &item, breakage),
             Turn::Begin(Action::DeleteRequest { .. }) => {
                 let template = self.checks.get(item.check).map(|c| c.spec.value.template);
                 let name = request_name(machine, template.unwrap_or_default());
                 let seen = api.requests.view.get(name);
                 let request = seen.map(|stored| (name, stored.uid));
-                self.queue.begin(item.clone());
+                self.members.begin(&item, false);
                 self.tasks.push(Task::Delete(item, request));
+            }
+            Turn::AwaitRead => {
+                self.due_since.entry(item).or_insert(CLOCK);
             }
             _ => {}
         }
-    }
-
-    fn is_cleared(&mut self, item: &Item<Name>) -> bool {
-        let Some(state) = self.checks.get_mut(item.check) else {
-            return false;
-        };
-        let cleared = state.handover.request(&item.member, CLOCK);
-        if !cleared {
-            self.settling.insert(item.check);
-            self.due_since.entry(item.clone()).or_insert(CLOCK);
-        }
-        cleared
     }
 
     fn create(&mut self, api: &Api, item: &Item<Name>, breakage: Option<Breakage>) {
@@ -114,8 +96,7 @@ impl Engine {
         };
         let since = self.cleared.get(item).cloned();
         self.begun.push((item.clone(), since));
-        self.queue.begin(item.clone());
-        self.items.set_phase(item, Phase::Creating);
+        self.members.begin(item, true);
         let request = RequestValue {
             of: (machine, stored.uid),
             maker: (item.check, state.spec.uid),
@@ -131,30 +112,21 @@ impl Engine {
     }
 
     fn begin_reads(&mut self, breakage: Option<Breakage>) {
-        let mut next: Option<Duration> = None;
-        for name in std::mem::take(&mut self.settling) {
-            let Some(state) = self.checks.get_mut(name) else {
-                continue;
-            };
-            let expected = state.fleet.tally().expected;
-            let can_close = rules(&state.spec.value, None).can_close(expected);
-            let settles = can_close && breakage != Some(Breakage::SettlingSkipped);
-            match state.handover.step(settles, CLOCK, &mut self.reads) {
-                Step::Idle => {}
-                Step::Wait(at) => {
-                    next = Some(next.map_or(at, |next| next.min(at)));
-                    self.settling.insert(name);
-                }
-                Step::Read => {
-                    // All that are due are of this batch.
-                    let due = self.due_since.iter();
-                    let due = due.filter(|(item, _)| item.check == name);
-                    let first = due.map(|(_, since)| *since).min();
-                    self.hasty |= can_close && first.is_some_and(|t| t + SETTLE > CLOCK);
-                    self.tasks.push(Task::Read(name, self.reads, None));
-                }
-            }
+        let checks = &self.checks;
+        let can_close = |name: &Name| {
+            checks.get(name).is_some_and(|state| {
+                let expected = state.fleet.tally().expected;
+                rules(&state.spec.value, None).can_close(expected)
+            })
+        };
+        let settles = |name: &Name| can_close(name) && breakage != Some(Breakage::SettlingSkipped);
+        for read in self.members.begin_reads(settles, CLOCK) {
+            // All that are due are of this batch.
+            let due = self.due_since.iter();
+            let due = due.filter(|(item, _)| item.check == read.check);
+            let first = due.map(|(_, since)| *since).min();
+            self.hasty |= can_close(&read.check) && first.is_some_and(|t| t + SETTLE > CLOCK);
+            self.tasks.push(Task::Read(read, None));
         }
-        self.settled_at = next;
     }
 }

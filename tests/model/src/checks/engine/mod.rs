@@ -11,10 +11,9 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
 use rackhand_core::{
-    checks::dispatch::{HandoverState, Item, Items, Overlaps, Phase, Queue, SEE_AGAIN, Window},
-    checks::machines::{Check, Claim, Fleet, acting},
+    checks::dispatch::{Item, LiveRead, Members, Overlaps, Window, Withdrawals},
+    checks::machines::{Check, Claim, Fleet},
     watches::freshness::Catchup,
 };
 
@@ -39,8 +38,6 @@ pub struct CheckState {
     pub spec: Stored<CheckValue>,
     /// Its machines.
     pub fleet: Fleet<Check>,
-    /// Those that wait to be handed over.
-    pub handover: HandoverState,
 }
 
 /// A call that is under way.
@@ -53,7 +50,7 @@ pub enum Task {
     /// Withdraws the request with this name and UID; `true` once live reads have shown that it is orphaned.
     Withdraw(Name, u8, bool),
     /// Reads live what feeds a check, and then waits for the view.
-    Read(Name, u64, Option<Box<Listed>>),
+    Read(LiveRead<Name>, Option<Box<Listed>>),
 }
 
 /// What a live read has shown.
@@ -79,21 +76,12 @@ pub struct Since {
 pub struct Engine {
     /// The checks that it evaluates.
     pub checks: BTreeMap<Name, CopyOnWrite<CheckState>>,
-    /// Whose turn it is.
-    pub queue: Queue<Name, Duration>,
-    /// What is under way for whom.
-    pub items: Items<Name>,
+    /// Whose turn it is, and what is under way for whom.
+    pub members: Members<Name>,
     /// Which of several checks acts.
     pub overlaps: Overlaps<Name>,
     /// Requests that are being withdrawn.
-    pub withdrawing: BTreeSet<u8>,
-    /// When requests that were not withdrawn are examined again.
-    pub examine_at: BTreeSet<(Duration, Name, u8)>,
-    /// Checks with members that wait to be handed over.
-    settling: BTreeSet<Name>,
-    /// When one of them is due.
-    pub settled_at: Option<Duration>,
-    reads: u64,
+    pub withdrawals: Withdrawals<u8, (Name, u8)>,
     /// Calls that are under way.
     pub tasks: Vec<Task>,
     /// Since when members wait to be handed over, for the rule of the burst.
@@ -119,14 +107,9 @@ impl Engine {
     pub fn new(api: &Api, breakage: Option<Breakage>) -> Self {
         let mut engine = Self {
             checks: BTreeMap::new(),
-            queue: Queue::with_window(window()),
-            items: Items::default(),
+            members: Members::with_window(window()),
             overlaps: Overlaps::default(),
-            withdrawing: BTreeSet::new(),
-            examine_at: BTreeSet::new(),
-            settling: BTreeSet::new(),
-            settled_at: None,
-            reads: 0,
+            withdrawals: Withdrawals::default(),
             tasks: Vec::new(),
             due_since: BTreeMap::new(),
             cleared: BTreeMap::new(),
@@ -179,18 +162,11 @@ impl Engine {
                     fleet.put(target(api, &spec.value, machine, stored.uid), NOW);
                 }
             }
-            let handover = HandoverState::default();
-            self.checks.insert(
-                name,
-                CopyOnWrite::from(CheckState {
-                    spec,
-                    fleet,
-                    handover,
-                }),
-            );
-            for item in self.items.in_phase(&name, Phase::request_may_exist) {
+            self.checks
+                .insert(name, CopyOnWrite::from(CheckState { spec, fleet }));
+            self.members.begin_check(&name);
+            for item in self.members.resume_requests(&name, CLOCK) {
                 self.request_changed(api, &item, breakage);
-                self.queue.later(&item, CLOCK + SEE_AGAIN);
             }
             let machines: Vec<Name> = api.machines.view.keys().copied().collect();
             for machine in machines {
@@ -204,8 +180,7 @@ impl Engine {
         if self.checks.remove(name).is_none() {
             return;
         }
-        self.queue.forget(&name);
-        self.items.forget(&name);
+        self.members.end_check(&name);
         self.due_since.retain(|item, _| item.check != name);
         self.cleared.retain(|item, _| item.check != name);
         for machine in self.overlaps.machines(&name) {
@@ -222,15 +197,14 @@ impl Engine {
                 continue;
             };
             let selected = stored.filter(|_| is_selected(&state.spec.value, machine));
-            match selected {
-                Some(stored) => {
-                    let mut target = target(api, &state.spec.value, machine, stored.uid);
-                    let item = Item::new(&name, &machine.into());
-                    target.request = self.items.phase(&item).counted(target.request);
-                    state.fleet.put(target, NOW);
-                }
-                None if state.fleet.contains(machine) => state.fleet.remove(machine, NOW),
-                None => continue,
+            let target = selected.map(|stored| {
+                let mut target = target(api, &state.spec.value, machine, stored.uid);
+                let item = Item::new(&name, &machine.into());
+                target.request = self.members.counted(&item, target.request);
+                target
+            });
+            if !state.fleet.set_target(machine, target, NOW) {
+                continue;
             }
             self.settle(name, breakage);
         }
@@ -266,7 +240,7 @@ impl Engine {
             return;
         };
         let request = request_view(api, &state.spec.value, machine, stored.uid);
-        let request = self.items.phase(item).counted(request);
+        let request = self.members.counted(item, request);
         state.fleet.set_request(machine, request, NOW);
         let machine = *machine;
         self.settle(item.check, breakage);
@@ -274,27 +248,18 @@ impl Engine {
     }
 
     fn overlap(&mut self, machine: Name, breakage: Option<Breakage>) {
-        let mut claims = Vec::new();
-        for (name, state) in &self.checks {
-            if state.fleet.contains(machine) {
-                let created: Timestamp = after(state.spec.value.created);
-                claims.push((
-                    *name,
-                    Claim {
-                        created: Some(created),
-                        name: (*name).to_owned(),
-                        able: true,
-                        requested: state.fleet.is_requested(machine),
-                    },
-                ));
-            }
-        }
-        let (names, claims): (Vec<Name>, Vec<Claim>) = claims.into_iter().unzip();
-        let acts = acting(&claims).and_then(|place| names.get(place).copied());
-        for check in self
-            .overlaps
-            .set(&machine, names.into_iter().collect(), acts)
-        {
+        let checks = &self.checks;
+        let claim = |name: &Name| {
+            let state = checks.get(name)?;
+            state.fleet.contains(machine).then(|| Claim {
+                created: Some(after(state.spec.value.created)),
+                name: (*name).to_owned(),
+                able: true,
+                requested: state.fleet.is_requested(machine),
+            })
+        };
+        let among = checks.keys().copied().collect();
+        for check in self.overlaps.update(&machine, &among, claim) {
             self.reconsider(&Item::new(&check, &machine.into()), breakage);
         }
     }

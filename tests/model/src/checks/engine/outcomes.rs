@@ -1,8 +1,6 @@
 //! What calls came to, and requests whose check does not stand behind them.
 
-use std::time::Duration;
-
-use rackhand_core::checks::dispatch::{EffectOutcome, Item};
+use rackhand_core::checks::dispatch::{EffectOutcome, Item, LiveRead};
 
 use super::{
     super::{
@@ -13,26 +11,19 @@ use super::{
     CLOCK, Engine, Since, Task,
 };
 
-/// Pause before a request is examined again that was not withdrawn.
-const WITHDRAW_AGAIN: Duration = Duration::from_secs(5);
-
 impl Engine {
     /// A live read is over.
     pub fn read_ended(
         &mut self,
-        name: Name,
-        read: u64,
+        read: LiveRead<Name>,
         result: Result<Since, String>,
         breakage: Option<Breakage>,
     ) {
-        let Some(state) = self.checks.get_mut(name) else {
-            return;
-        };
+        let name = read.check;
         let since = result.clone().unwrap_or_default();
-        let Some(members) = state.handover.finish(read, result.map(drop), CLOCK) else {
+        let Some(members) = self.members.read_ended(&read, result.map(drop), CLOCK) else {
             return;
         };
-        self.settling.insert(name);
         for member in members {
             let item = Item::new(&name, &member);
             self.due_since.remove(&item);
@@ -49,25 +40,14 @@ impl Engine {
         result: Result<EffectOutcome, ()>,
         breakage: Option<Breakage>,
     ) {
-        self.queue.end(item);
-        match result {
-            Ok(outcome) => {
-                self.queue.succeeded(item);
-                let template = self.checks.get(item.check).map(|c| c.spec.value.template);
-                let machine = MACHINES.iter().copied().find(|name| **name == *item.member);
-                let name = machine.zip(template).map(|(m, t)| request_name(m, t));
-                let is_seen = name.is_some_and(|name| api.requests.view.contains_key(name));
-                if let Some(again) = self.items.effect_ended(item, outcome, is_seen, false) {
-                    self.queue.later(item, CLOCK + again);
-                }
-            }
-            Err(()) => {
-                self.items.effect_failed(item);
-                self.queue.failed(item, CLOCK);
-            }
-        }
-        if !self.checks.contains_key(item.check) {
-            self.items.change(item, |state| *state = Default::default());
+        let template = self.checks.get(item.check).map(|c| c.spec.value.template);
+        let machine = MACHINES.iter().copied().find(|name| **name == *item.member);
+        let name = machine.zip(template).map(|(m, t)| request_name(m, t));
+        let is_seen = name.is_some_and(|name| api.requests.view.contains_key(name));
+        let ended = self
+            .members
+            .effect_ended(item, result, is_seen, false, CLOCK);
+        if !ended {
             return;
         }
         self.request_changed(api, item, breakage);
@@ -76,16 +56,11 @@ impl Engine {
 
     /// Retries that are due, and requests that are examined again.
     pub fn fire(&mut self, api: &Api, breakage: Option<Breakage>) {
-        for item in self.queue.due(CLOCK) {
-            self.items.retry_due(&item);
+        for item in self.members.due(CLOCK) {
             self.request_changed(api, &item, breakage);
             self.reconsider(&item, breakage);
         }
-        while let Some((at, _, uid)) = self.examine_at.first().copied()
-            && at <= CLOCK
-        {
-            self.examine_at.pop_first();
-            self.withdrawing.remove(&uid);
+        while self.withdrawals.pop_due(CLOCK).is_some() {
             self.examine_all(api, breakage);
         }
     }
@@ -95,9 +70,8 @@ impl Engine {
             return;
         }
         for (name, stored) in &api.requests.view {
-            let known = self.withdrawing.contains(&stored.uid);
-            if !known && !stored.value.deleting && api.is_orphan(&stored.value, true, true) {
-                self.withdrawing.insert(stored.uid);
+            let is_orphan = !stored.value.deleting && api.is_orphan(&stored.value, true, true);
+            if is_orphan && self.withdrawals.begin(stored.uid) {
                 self.tasks.push(Task::Withdraw(name, stored.uid, false));
             }
         }
@@ -105,10 +79,6 @@ impl Engine {
 
     /// A withdrawal is over; whether the request was withdrawn.
     pub fn withdrawn(&mut self, name: Name, uid: u8, done: bool) {
-        if done {
-            self.withdrawing.remove(&uid);
-        } else {
-            self.examine_at.insert((CLOCK + WITHDRAW_AGAIN, name, uid));
-        }
+        self.withdrawals.end(&uid, (name, uid), done, CLOCK);
     }
 }

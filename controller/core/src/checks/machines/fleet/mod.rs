@@ -102,6 +102,22 @@ impl<P: Policy> Fleet<P> {
         self.settle();
     }
 
+    /// Applies a change of a machine; `target`: its facts, if the check selects it. Returns whether it is or was in
+    /// this fleet.
+    pub fn set_target(
+        &mut self,
+        machine: &str,
+        target: Option<Target<P::Machine>>,
+        now: Timestamp,
+    ) -> bool {
+        match target {
+            Some(target) => self.put(target, now),
+            None if self.contains(machine) => self.remove(machine, now),
+            None => return false,
+        }
+        true
+    }
+
     /// Replaces the Node of a machine. A heartbeat changes no stored condition and has no effect.
     pub fn set_node(&mut self, machine: &str, mut node: NodeView, now: Timestamp) {
         trim_node(&self.check, &mut node);

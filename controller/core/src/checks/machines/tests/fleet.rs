@@ -126,7 +126,8 @@ impl World {
             }
             Event::Remove(i) => {
                 self.machines.remove(&name(i));
-                fleet.remove(&name(i), self.now);
+                let was_selected = fleet.contains(&name(i));
+                assert_eq!(fleet.set_target(&name(i), None, self.now), was_selected);
             }
             Event::Node(i, node) => {
                 if let Some(target) = self.machines.get_mut(&name(i)) {

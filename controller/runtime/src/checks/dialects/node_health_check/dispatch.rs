@@ -1,18 +1,12 @@
 //! Dispatch of the actions of checks, and of their results.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use rackhand_core::{
-    checks::dispatch::Phase,
-    checks::nodes::{Action, Check, Disabled},
-};
+use rackhand_core::checks::nodes::{Action, Check, Disabled};
 
 use super::{
-    NodeHealthChecks, Timer,
+    NodeHealthChecks, Parts, Timer,
     actions::{ActionBatch, BatchOutcome},
     evaluation::is_one_shot,
     facts,
@@ -20,7 +14,7 @@ use super::{
     templates,
 };
 use crate::{
-    checks::engine::{self, CheckEngine, panicked, queue::Item},
+    checks::engine::{panicked, queue::Item},
     store::{api::ApiError, object::Key},
 };
 
@@ -37,8 +31,9 @@ pub(in crate::checks) enum Done {
     Acted(Item, Vec<Action>, Box<BatchOutcome>, Result<(), ApiError>),
 }
 
-impl CheckEngine<NodeHealthChecks> {
-    pub(super) fn read_templates(&mut self, key: &Key) {
+impl NodeHealthChecks {
+    /// Reads the templates of a check, unless they are being read.
+    pub(super) fn read_templates(&mut self, engine: &mut Parts, key: &Key) {
         let Some(state) = self.checks.get_mut(key) else {
             return;
         };
@@ -46,10 +41,10 @@ impl CheckEngine<NodeHealthChecks> {
             return;
         }
         let (check, references) = (state.check.clone(), state.references.clone());
-        let openshift = self.dialect.openshift.is_there();
-        let (context, key) = (self.context.clone(), key.clone());
+        let openshift = self.openshift.is_there();
+        let (context, key) = (engine.context.clone(), key.clone());
         let lost = Done::Templates(key.clone(), check.clone(), Err(panicked()));
-        self.spawn(lost, async move {
+        engine.spawn(lost, async move {
             let found =
                 templates::evaluate_templates(&context, &check, &references, openshift).await;
             Done::Templates(key, check, found)
@@ -57,62 +52,56 @@ impl CheckEngine<NodeHealthChecks> {
     }
 
     /// Starts the actions for a Node.
-    pub(super) fn turn(&mut self, item: &Item) {
+    pub(super) fn begin_actions(&mut self, engine: &mut Parts, item: &Item) {
         let Some(check) = self.checks.get_mut(&item.check) else {
             return;
         };
-        let mut all = self.dialect.pending.remove(item).unwrap_or_default();
+        let mut all = self.pending.remove(item).unwrap_or_default();
         all.extend(check.actions.remove(&item.member).unwrap_or_default());
         let is_create = |action: &Action| matches!(action, Action::Create { .. });
-        if all.iter().any(is_create) {
-            if self.is_cleared(item) {
+        let mut creates = all.iter().any(is_create);
+        if creates {
+            let now = engine.now();
+            creates = engine.members.is_cleared(item, now);
+            if creates {
                 // From here on the remediation may exist, and other checks do not act on the Node.
-                self.items.set_phase(item, Phase::Creating);
                 let others = self.checks.keys().filter(|key| **key != item.check);
-                self.dialect.dirty.extend(others.cloned());
+                self.dirty.extend(others.cloned());
             } else {
                 // The member waited in the queue for so long that the fleet has to be read again.
                 all.retain(|action| !is_create(action));
-                self.dialect.dirty.insert(item.check.clone());
+                self.dirty.insert(item.check.clone());
             }
         }
         let Some(check) = self.checks.get(&item.check).filter(|_| !all.is_empty()) else {
             return;
         };
-        let node = self
-            .context
-            .index
-            .seen_node(&Key::local(), item.member.as_ref());
+        let index = &engine.context.index;
+        let node = index.seen_node(&Key::local(), item.member.as_ref());
         let node = node.as_deref();
         let batch = ActionBatch {
-            context: self.context.clone(),
+            context: engine.context.clone(),
             check: check.check.clone(),
             references: check.references.clone(),
             uid: node.and_then(kube::ResourceExt::uid).unwrap_or_default(),
             machine: node.and_then(facts::machine),
-            openshift: self.dialect.openshift.is_there()
-                || node.is_some_and(facts::is_of_openshift),
+            openshift: self.openshift.is_there() || node.is_some_and(facts::is_of_openshift),
             node: item.member.to_string(),
         };
-        self.queue.begin(item.clone());
+        engine.members.begin(item, creates);
         let once: Vec<Action> = all.iter().filter(|a| is_one_shot(a)).cloned().collect();
         let item = item.clone();
         let lost = Done::Acted(item.clone(), Vec::new(), Box::default(), Err(panicked()));
-        self.spawn(lost, async move {
+        engine.spawn(lost, async move {
             let (outcome, result) = batch.run(all).await;
             Done::Acted(item, once, Box::new(outcome), result)
         });
     }
 
-    pub(super) fn handle_result(&mut self, done: Done) {
-        match done {
-            Done::Templates(key, check, found) => self.templates_read(&key, &check, found),
-            Done::Acted(item, once, outcome, result) => self.acted(&item, once, *outcome, result),
-        }
-    }
-
-    fn templates_read(
+    /// A read of the templates of a check has ended.
+    pub(super) fn templates_read(
         &mut self,
+        engine: &mut Parts,
         key: &Key,
         check: &Arc<Check>,
         found: Result<Option<Disabled>, ApiError>,
@@ -124,7 +113,7 @@ impl CheckEngine<NodeHealthChecks> {
         };
         state.reading_templates = false;
         if std::mem::take(&mut state.read_again) {
-            self.read_templates(key);
+            self.read_templates(engine, key);
             return;
         }
         let after = match found {
@@ -135,7 +124,7 @@ impl CheckEngine<NodeHealthChecks> {
                     READ_USABLE
                 };
                 state.disabled = Some(disabled);
-                self.dialect.dirty.insert(key.clone());
+                self.dirty.insert(key.clone());
                 after
             }
             Err(error) => {
@@ -143,41 +132,43 @@ impl CheckEngine<NodeHealthChecks> {
                 READ_AGAIN
             }
         };
-        let timer = engine::Timer::Dialect(Timer::Templates(key.clone()));
-        self.schedule.reset(Instant::now() + after, timer);
+        let at = engine.now() + after;
+        engine.set_timer(at, Timer::Templates(key.clone()));
     }
 
-    fn acted(
+    /// The actions for a Node have ended.
+    pub(super) fn acted(
         &mut self,
+        engine: &mut Parts,
         item: &Item,
         once: Vec<Action>,
         outcome: BatchOutcome,
         result: Result<(), ApiError>,
     ) {
-        self.end_turn(item, &result);
+        engine.call_ended(&result);
         let (key, node) = (&item.check, &*item.member);
-        self.dialect.dirty.insert(key.clone());
+        self.dirty.insert(key.clone());
         for object in &outcome.seen {
             let id = facts::request_id(object);
             let kind = facts::kind_of(&id);
-            if self.dialect.external.put(&kind, object) {
+            if self.external.put(&kind, object) {
                 self.request_changed(&kind, &Key::of(object));
             }
         }
         for id in &outcome.gone {
             let (kind, key) = (facts::kind_of(id), Key::new(&*id.namespace, &*id.name));
-            if self.dialect.external.remove(&kind, &key) {
+            if self.external.remove(&kind, &key) {
                 self.request_changed(&kind, &key);
             }
         }
-        let leases = &mut self.dialect.leases;
+        let leases = &mut self.leases;
         match outcome.lease {
             Some(Some(lease)) => drop(leases.insert(lease_name(node), lease)),
             Some(None) => drop(leases.remove(&lease_name(node))),
             None => {}
         }
-        if self.items.phase(item) == Phase::Creating {
-            self.items.set_phase(item, Phase::Ready);
+        let now = engine.now();
+        if engine.members.batch_ended(item, result.is_ok(), now) {
             // Other checks may have waited for this Node.
             self.evaluate_all();
         }
@@ -193,22 +184,17 @@ impl CheckEngine<NodeHealthChecks> {
                     "[remediation] {} {} was made for Node {node}",
                     id.kind, id.name
                 );
-                let events = &self.context.events;
+                let events = &engine.context.events;
                 events.send(&check.object, false, "RemediationCreated", &message);
             }
             if outcome.disabled.is_some() {
                 check.disabled = Some(outcome.disabled);
-                self.read_templates(key);
+                self.read_templates(engine, key);
             }
         }
         if let Err(error) = result {
             tracing::warn!(check = %key, node, %error, "an action for a Node failed; trying again");
             self.keep_one_shots(item.clone(), once);
-            if self.checks.contains_key(key) {
-                self.back_off(item);
-            }
-        } else {
-            self.queue.succeeded(item);
         }
     }
 }

@@ -6,30 +6,24 @@ use std::{
 };
 
 use jiff::Timestamp;
-use rackhand_core::{
-    checks::dispatch::ItemState,
-    checks::nodes::{Action, HeldLease, Outside},
-};
+use rackhand_core::checks::nodes::{Action, HeldLease, Outside};
 
-use super::{NodeCheck, NodeHealthChecks, events::kinds_of, leases::lease_name, status};
+use super::{NodeCheck, NodeHealthChecks, Parts, events::kinds_of, leases::lease_name, status};
 use crate::{
-    checks::{
-        engine::{CheckEngine, queue::Item},
-        metrics::CheckCounts,
-    },
+    checks::{engine::queue::Item, metrics::CheckCounts},
     store::object::Key,
 };
 
-impl CheckEngine<NodeHealthChecks> {
+impl NodeHealthChecks {
     /// Marks every check for evaluation.
     pub(super) fn evaluate_all(&mut self) {
-        self.dialect.dirty.extend(self.checks.keys().cloned());
+        self.dirty.extend(self.checks.keys().cloned());
     }
 
     /// Inputs of an evaluation besides Nodes and remediations.
-    fn outside(&self, key: &Key, check: &NodeCheck) -> Outside {
+    fn outside(&self, engine: &Parts, key: &Key, check: &NodeCheck) -> Outside {
         let (mut creating, mut elsewhere) = (BTreeSet::new(), BTreeMap::new());
-        for item in self.items.creating() {
+        for item in engine.members.creating() {
             let node = item.member.to_string();
             if item.check == *key {
                 creating.insert(node);
@@ -37,7 +31,7 @@ impl CheckEngine<NodeHealthChecks> {
                 elsewhere.insert(node, item.check.name.clone());
             }
         }
-        let openshift = &self.dialect.openshift;
+        let openshift = &self.openshift;
         Outside {
             disabled: openshift
                 .disabled()
@@ -54,7 +48,7 @@ impl CheckEngine<NodeHealthChecks> {
     fn leases_of(&self, check: &NodeCheck) -> BTreeMap<String, HeldLease> {
         let nodes = check.memory.nodes.keys();
         let held = |node: &String| {
-            let lease = self.dialect.leases.get(&lease_name(node))?;
+            let lease = self.leases.get(&lease_name(node))?;
             Some((node.clone(), lease.clone()))
         };
         nodes.filter_map(held).collect()
@@ -62,8 +56,8 @@ impl CheckEngine<NodeHealthChecks> {
 
     /// Whether all inputs of a decision are known.
     fn knows(&self, check: &NodeCheck) -> bool {
-        let external = &self.dialect.external;
-        let openshift = &self.dialect.openshift;
+        let external = &self.external;
+        let openshift = &self.openshift;
         // A disabled check does nothing, and the cause may also keep the other inputs unknown.
         let ready = match &check.disabled {
             _ if openshift.disabled().is_some() => true,
@@ -71,22 +65,22 @@ impl CheckEngine<NodeHealthChecks> {
             Some(Some(_)) => true,
             Some(None) => kinds_of(check).iter().all(|kind| external.synced(kind)),
         };
-        self.dialect.nodes_known && openshift.is_known() && ready
+        self.nodes_known && openshift.is_known() && ready
     }
 
     /// Evaluates a check and enqueues its actions.
-    pub(super) fn evaluate(&mut self, key: &Key) {
+    pub(super) fn evaluate_check(&mut self, engine: &mut Parts, key: &Key) {
         let Some(check) = self.checks.get(key).filter(|check| self.knows(check)) else {
             return;
         };
-        let outside = self.outside(key, check);
+        let outside = self.outside(engine, key, check);
         let Some(check) = self.checks.get_mut(key) else {
             return;
         };
         let now = Timestamp::now();
         check.blocked.retain(|_, (until, _)| now < *until);
         let plan = check.fleet.decide(&outside, &check.memory, now);
-        self.schedule.arm(key, plan.wake_at);
+        engine.arm(key, plan.wake_at);
         let counts = CheckCounts {
             targets: plan.memory.observed,
             healthy: plan.memory.healthy,
@@ -94,16 +88,15 @@ impl CheckEngine<NodeHealthChecks> {
             allowed: plan.allowed,
             open: plan.closed.is_none(),
         };
-        self.context
-            .metrics
-            .set_check(key, counts, std::iter::empty());
-        if check.progress.dry_run {
+        let metrics = &engine.context.metrics;
+        metrics.set_check(key, counts, std::iter::empty());
+        if check.dry_run {
             for action in &plan.actions {
                 tracing::info!(check = %key, ?action, "dry run: not done");
             }
             return;
         }
-        let metrics = &self.context.metrics.nodes;
+        let metrics = &metrics.nodes;
         for (node, entry) in &plan.memory.nodes {
             for tried in &entry.tried {
                 metrics.set_ongoing(node, &tried.id);
@@ -114,18 +107,19 @@ impl CheckEngine<NodeHealthChecks> {
         }
         for event in &plan.events {
             let message = format!("[remediation] {}", event.message);
-            let events = &self.context.events;
+            let events = &engine.context.events;
             events.send(&check.object, event.warning, event.reason, &message);
         }
         check.memory = plan.memory;
         if status::differs(&check.object, &check.memory) {
-            self.status_due(key);
+            engine.status_due(key);
         }
-        self.enqueue(key, plan.actions);
+        self.enqueue(engine, key, plan.actions);
     }
 
     /// Stores the actions of an evaluation, and enqueues each Node.
-    fn enqueue(&mut self, key: &Key, actions: Vec<Action>) {
+    fn enqueue(&mut self, engine: &mut Parts, key: &Key, actions: Vec<Action>) {
+        let now = engine.now();
         let mut wanted: BTreeMap<Arc<str>, Vec<Action>> = BTreeMap::new();
         let mut due = BTreeSet::new();
         for action in actions {
@@ -134,7 +128,7 @@ impl CheckEngine<NodeHealthChecks> {
                 due.insert(item.member.clone());
                 // Started only after the live read of the batch has shown that the view of the check is
                 // current, and decided again then.
-                if !self.is_cleared(&item) {
+                if !engine.members.is_cleared(&item, now) {
                     continue;
                 }
             }
@@ -144,20 +138,18 @@ impl CheckEngine<NodeHealthChecks> {
             return;
         };
         for node in check.due.difference(&due) {
-            check.progress.handover.withdraw(node);
+            engine.members.withdraw(&Item::new(key, node));
         }
         check.due = due;
         let members: Vec<Arc<str>> = wanted.keys().cloned().collect();
         for (node, actions) in std::mem::replace(&mut check.actions, wanted) {
             self.keep_one_shots(Item::new(key, &node), actions);
         }
-        let pending = self.dialect.pending.keys();
+        let pending = self.pending.keys();
         let pending = pending.filter(|item| item.check == *key).cloned();
         let items = members.iter().map(|node| Item::new(key, node));
         for item in items.chain(pending).collect::<BTreeSet<Item>>() {
-            if !self.items.get(&item).is_some_and(ItemState::is_held) {
-                self.queue.push(item, true);
-            }
+            engine.members.enqueue(item);
         }
     }
 
@@ -165,7 +157,7 @@ impl CheckEngine<NodeHealthChecks> {
     pub(super) fn keep_one_shots(&mut self, item: Item, actions: Vec<Action>) {
         let once: Vec<Action> = actions.into_iter().filter(is_one_shot).collect();
         if !once.is_empty() {
-            let pending = &mut self.dialect.pending;
+            let pending = &mut self.pending;
             pending.entry(item).or_default().extend(once);
         }
     }

@@ -42,9 +42,9 @@ pub(crate) use templates::{misnamed, name_of, not_found, usable};
 use crate::{
     checks::{
         Context,
-        dialect::{Dialect, Evaluated, Progress},
-        engine::{CheckEngine, queue::Item, status_writer},
-        remediations::external_requests::{ExternalRequests, KindWatches},
+        dialect::Dialect,
+        engine::{EngineParts, queue::Item, status_writer},
+        remediations::external_requests::{self, ExternalRequests, KindWatches},
     },
     clusters::sync::{Feed, SyncError},
     store::{
@@ -75,7 +75,7 @@ pub(in crate::checks) struct NodeCheck {
     due: BTreeSet<Arc<str>>,
     /// Actions by Node that the last evaluation has requested and that have not begun.
     actions: BTreeMap<Arc<str>, Vec<Action>>,
-    progress: Progress,
+    dry_run: bool,
 }
 
 /// Timers of this dialect.
@@ -87,9 +87,13 @@ pub(in crate::checks) enum Timer {
     Templates(Key),
 }
 
-/// State of the dialect besides the index.
+/// The engine, as NodeHealthChecks see it.
+type Parts = EngineParts<NodeHealthChecks>;
+
+/// The NodeHealthChecks, and what is known for them besides the index.
 #[derive(Default)]
 pub(in crate::checks) struct NodeHealthChecks {
+    checks: BTreeMap<Key, NodeCheck>,
     /// Checks that are evaluated again before the next member is processed.
     dirty: BTreeSet<Key>,
     /// Whether Leases and OpenShift's kinds are watched.
@@ -116,82 +120,114 @@ pub(crate) fn concerns(change: &Change) -> bool {
     }
 }
 
-impl Evaluated for NodeCheck {
-    fn progress(&mut self) -> &mut Progress {
-        &mut self.progress
-    }
-
-    fn names(&self) -> usize {
-        self.memory.nodes.len()
-    }
-}
-
 impl Dialect for NodeHealthChecks {
-    type Check = NodeCheck;
-    type Summary = (Arc<DynamicObject>, NodeCheckStatus);
+    type Status = (Arc<DynamicObject>, NodeCheckStatus);
     type WatchEvent = WatchEvent;
     type Timer = Timer;
     type Done = Done;
 
     const CHECK: Kind = Kind::NodeHealthCheck;
 
-    fn stop(engine: &mut CheckEngine<Self>) {
-        let index = &engine.context.index;
-        index.watch_own_nodes(Self::CHECK, false);
+    fn stop(context: &Context) {
+        context.index.watch_own_nodes(Self::CHECK, false);
     }
 
-    fn refresh(engine: &mut CheckEngine<Self>, check: &Key) {
-        engine.refresh(check);
+    fn apply(&mut self, engine: &mut Parts, changes: BTreeSet<Change>) {
+        let local = Key::local();
+        // The connection is processed first; otherwise Nodes of an unreachable cluster would look deleted.
+        if changes.contains(&Change::Workload(local.clone())) {
+            self.read_connection(&engine.context.index);
+        }
+        for change in changes {
+            match change {
+                Change::Object(Kind::NodeHealthCheck, key) => self.refresh(engine, &key),
+                Change::Node(cluster, node) if cluster == local => self.node_changed(engine, &node),
+                _ => {}
+            }
+        }
     }
 
-    fn resync(engine: &mut CheckEngine<Self>, check: &Key) {
-        engine.refresh(check);
+    fn resync(&mut self, engine: &mut Parts, check: &Key) {
+        self.refresh(engine, check);
     }
 
-    fn apply(engine: &mut CheckEngine<Self>, changes: BTreeSet<Change>) {
-        engine.apply(changes);
+    fn handle_event(&mut self, engine: &mut Parts, event: WatchEvent) {
+        match event {
+            WatchEvent::Requests(external_requests::WatchEvent::Changed(kind, key)) => {
+                self.request_changed(&kind, &key);
+            }
+            WatchEvent::Requests(external_requests::WatchEvent::Synced(_)) => self.evaluate_all(),
+            WatchEvent::Lease(name, lease) => self.put_lease(name, lease),
+            WatchEvent::LeaseGone(name) => self.remove_lease(&name),
+            WatchEvent::Leases(keys) => self.keep_leases(&keys),
+            WatchEvent::Template(of) => self.template_changed(engine, &of),
+            WatchEvent::Fact(fact, object) => {
+                self.update_openshift_facts(engine, |known| known.put(fact, *object));
+            }
+            WatchEvent::FactGone(fact, key) => {
+                self.update_openshift_facts(engine, |known| known.remove(fact, key));
+            }
+            WatchEvent::Facts(fact, keys) => {
+                self.update_openshift_facts(engine, |known| known.listed(fact, &keys));
+            }
+            WatchEvent::FactLost(fact, why) => {
+                self.update_openshift_facts(engine, |known| known.lose(fact, why));
+            }
+            WatchEvent::FactNotServed(fact) => {
+                let mut lost = None;
+                self.update_openshift_facts(engine, |known| lost = known.not_served(fact));
+                let index = &engine.context.index;
+                index.set_lost_other(fact.label(), "", lost);
+            }
+        }
     }
 
-    fn handle_event(engine: &mut CheckEngine<Self>, event: WatchEvent) {
-        engine.handle_event(event);
+    fn advance(&mut self, _: &mut Parts, check: &Key, _: Timestamp) {
+        self.dirty.insert(check.clone());
     }
 
-    fn advance(engine: &mut CheckEngine<Self>, check: &Key, _: Timestamp) {
-        engine.dialect.dirty.insert(check.clone());
-    }
-
-    fn fire(engine: &mut CheckEngine<Self>, timer: Timer) {
+    fn fire(&mut self, engine: &mut Parts, timer: Timer) {
         match timer {
-            Timer::Facts => engine.facts_are_late(),
-            Timer::Templates(check) => engine.read_templates(&check),
+            Timer::Facts => self.facts_are_late(engine),
+            Timer::Templates(check) => self.read_templates(engine, &check),
         }
     }
 
-    fn evaluate(engine: &mut CheckEngine<Self>) {
-        while let Some(check) = engine.dialect.dirty.pop_first() {
-            engine.evaluate(&check);
+    fn evaluate(&mut self, engine: &mut Parts) {
+        while let Some(check) = self.dirty.pop_first() {
+            self.evaluate_check(engine, &check);
         }
     }
 
-    fn turn(engine: &mut CheckEngine<Self>, item: Item) {
-        engine.turn(&item);
+    fn turn(&mut self, engine: &mut Parts, item: Item) {
+        self.begin_actions(engine, &item);
     }
 
-    fn retry(engine: &mut CheckEngine<Self>, item: &Item) {
-        engine.dialect.dirty.insert(item.check.clone());
+    fn retry(&mut self, _: &mut Parts, item: &Item) {
+        self.dirty.insert(item.check.clone());
     }
 
-    fn finish(engine: &mut CheckEngine<Self>, done: Done) {
-        engine.handle_result(done);
+    fn finish(&mut self, engine: &mut Parts, done: Done) {
+        match done {
+            Done::Templates(key, check, found) => self.templates_read(engine, &key, &check, found),
+            Done::Acted(item, once, outcome, result) => {
+                self.acted(engine, &item, once, *outcome, result);
+            }
+        }
     }
 
-    fn settles(check: &NodeCheck) -> bool {
-        can_close(check.check.limit, check.fleet.selected())
+    fn settles(&self, check: &Key) -> bool {
+        let state = self.checks.get(check);
+        state.is_some_and(|state| can_close(state.check.limit, state.fleet.selected()))
     }
 
-    fn reach(engine: &CheckEngine<Self>, check: &Key) -> BoxFuture<'static, Result<(), SyncError>> {
-        let kinds = engine.checks.get(check).map(events::kinds_of);
-        let (context, external) = (engine.context.clone(), engine.dialect.external.clone());
+    fn reach(
+        &self,
+        context: &Arc<Context>,
+        check: &Key,
+    ) -> BoxFuture<'static, Result<(), SyncError>> {
+        let kinds = self.checks.get(check).map(events::kinds_of);
+        let (context, external) = (context.clone(), self.external.clone());
         Box::pin(async move {
             let feeds = vec![
                 Feed::Objects(Self::CHECK, String::new()),
@@ -205,20 +241,26 @@ impl Dialect for NodeHealthChecks {
         })
     }
 
-    fn cleared(engine: &mut CheckEngine<Self>, check: &Key, _: BTreeSet<Arc<str>>, _: bool) {
-        engine.dialect.dirty.insert(check.clone());
+    fn cleared(&mut self, _: &mut Parts, check: &Key, _: BTreeSet<Arc<str>>, _: bool) {
+        self.dirty.insert(check.clone());
     }
 
-    fn summary(engine: &mut CheckEngine<Self>, check: &Key) -> Option<Self::Summary> {
-        let check = engine.checks.get(check)?;
+    fn status(&mut self, _: &Parts, check: &Key) -> Option<Self::Status> {
+        let check = self.checks.get(check).filter(|check| !check.dry_run)?;
         let stale = status::differs(&check.object, &check.memory);
         stale.then(|| (check.object.clone(), check.memory.clone()))
+    }
+
+    fn names(&self, check: &Key) -> usize {
+        self.checks
+            .get(check)
+            .map_or(0, |check| check.memory.nodes.len())
     }
 
     async fn write_status(
         context: &Context,
         check: &Key,
-        (object, memory): &Self::Summary,
+        (object, memory): &Self::Status,
     ) -> Result<(), ApiError> {
         let body = status::body(object, memory, Timestamp::now());
         let written = status_writer::patch_check(context, Self::CHECK, check, body);

@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     checks::{
         CheckMetrics, Context, Ownership,
-        dialects::node_health_check::{NodeHealthChecks, concerns},
+        dialect::Dialect,
+        dialects::node_health_check::{NodeHealthChecks, concerns, watches::WatchEvent},
         engine::CheckEngine,
     },
     clusters::{Workloads, sync::Syncs},
@@ -384,6 +385,12 @@ impl Fixture {
         self.engine.step(&self.inbox).await;
     }
 
+    /// Reports an event of a watch.
+    pub(super) fn handle_event(&mut self, event: WatchEvent) {
+        let CheckEngine { dialect, parts, .. } = &mut self.engine;
+        dialect.handle_event(parts, event);
+    }
+
     pub(super) async fn until(&mut self, what: &str, holds: impl Fn(&Server) -> bool) {
         let deadline = tokio::time::Instant::now() + ENOUGH;
         while !holds(&self.server) {
@@ -399,7 +406,7 @@ impl Fixture {
         let deadline = tokio::time::Instant::now() + ENOUGH;
         loop {
             let quiet = timeout(QUIET, self.turn()).await.is_err();
-            if quiet && (self.engine.tasks.is_empty() || self.server.0.lock().closed) {
+            if quiet && (self.engine.parts.is_idle() || self.server.0.lock().closed) {
                 return;
             }
             assert!(

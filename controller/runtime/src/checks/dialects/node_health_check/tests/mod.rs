@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::*;
-use crate::checks::remediations::external_requests::ExternalKind;
+use crate::checks::{engine::CheckEngine, remediations::external_requests::ExternalKind};
 use fixture::*;
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn foreign_node_lease_blocks_remediation_and_stays_unchanged() {
     rig.put_check("c", &json!({}));
     rig.settle().await;
     assert!(rig.server.0.lock().writes.is_empty());
-    let watched = &rig.engine.checks[&Key::new("", "c")];
+    let watched = &rig.engine.dialect.checks[&Key::new("", "c")];
     assert!(
         watched.blocked["b"].1.contains("somebody"),
         "{:?}",
@@ -218,15 +218,14 @@ async fn missing_template_and_machine_health_check_disable_check_until_resolved(
         "spec": { "unhealthyConditions": [{ "type": "Ready" }] },
     }))
     .unwrap();
-    rig.engine
-        .handle_event(WatchEvent::Fact(fact, Box::new(other)));
-    rig.engine.read_templates(&Key::new("", "c"));
+    rig.handle_event(WatchEvent::Fact(fact, Box::new(other)));
+    let CheckEngine { dialect, parts, .. } = &mut rig.engine;
+    dialect.read_templates(parts, &Key::new("", "c"));
     rig.settle().await;
     let conflict = json!("ConflictingMachineHealthCheckDetected");
     assert_eq!(disabled(&rig), (json!("True"), conflict));
     assert_eq!(rig.server.created(), 0);
-    rig.engine
-        .handle_event(WatchEvent::FactGone(fact, Key::new("api", "m")));
+    rig.handle_event(WatchEvent::FactGone(fact, Key::new("api", "m")));
     rig.settle().await;
     assert_eq!(
         disabled(&rig),
@@ -270,7 +269,7 @@ async fn invalid_template_during_remediation_disables_check_without_writes() {
                 None => told.objects.remove(&at),
             };
         }
-        rig.engine.handle_event(WatchEvent::Template(of.clone()));
+        rig.handle_event(WatchEvent::Template(of.clone()));
         rig.settle().await;
         assert_eq!(disabled(&rig), (json!("True"), json!(reason)));
         let told = rig.server.0.lock();
@@ -284,7 +283,7 @@ async fn invalid_template_during_remediation_disables_check_without_writes() {
     rig.settle().await;
     assert_eq!(rig.server.count(&format!("DELETE {REMEDIATIONS}/b")), 0);
     rig.server.0.lock().objects.insert(at, good);
-    rig.engine.handle_event(WatchEvent::Template(of));
+    rig.handle_event(WatchEvent::Template(of));
     rig.settle().await;
     assert_eq!(rig.server.count(&format!("DELETE {REMEDIATIONS}/b")), 1);
 }
@@ -306,8 +305,7 @@ async fn expired_node_lease_is_renewed_once() {
         .insert(at.clone(), lease.clone());
     let read = serde_json::from_value(lease).unwrap();
     let held = leases::held(&read);
-    rig.engine
-        .handle_event(WatchEvent::Lease("node-b".into(), held));
+    rig.handle_event(WatchEvent::Lease("node-b".into(), held));
     rig.settle().await;
     assert_eq!(rig.server.count(&put), 1, "once");
     let renewed = rig.server.0.lock().objects[&at]["spec"]["renewTime"].clone();

@@ -15,11 +15,16 @@ impl Fixture {
     async fn run_until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) -> Duration {
         let began = Instant::now();
         loop {
-            self.engine.apply(self.inbox.drain());
-            while let Ok(event) = self.engine.events.try_recv() {
-                self.engine.handle_event(event);
+            let CheckEngine {
+                dialect,
+                parts,
+                events,
+            } = &mut self.engine;
+            dialect.apply(parts, self.inbox.drain());
+            while let Ok(event) = events.try_recv() {
+                dialect.handle_event(parts, event);
             }
-            NodeHealthChecks::evaluate(&mut self.engine);
+            dialect.evaluate(parts);
             if holds(self) {
                 return began.elapsed();
             }
@@ -35,14 +40,14 @@ impl Fixture {
 
     /// Reason and message of the condition `Disabled`, as evaluated last.
     fn disabled(&self) -> Option<(String, String)> {
-        let check = self.engine.checks.get(&Key::new("", "c"))?;
+        let check = self.engine.dialect.checks.get(&Key::new("", "c"))?;
         let (flag, reason, message) = check.memory.disabled.clone()?;
         flag.on.then_some((reason, message))
     }
 
     /// Whether the last evaluation has found this Node unhealthy.
     fn is_unhealthy(&self, node: &str) -> bool {
-        let check = self.engine.checks.get(&Key::new("", "c"));
+        let check = self.engine.dialect.checks.get(&Key::new("", "c"));
         check.is_some_and(|check| check.memory.nodes.contains_key(node))
     }
 

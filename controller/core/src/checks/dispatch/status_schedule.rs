@@ -1,6 +1,6 @@
 //! Rate limit of the status writes of a check.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Minimum interval of writes of one status, so that a mass failure causes a few writes per second.
 const STATUS_PACE: Duration = Duration::from_millis(300);
@@ -16,37 +16,27 @@ fn pace(names: usize) -> Duration {
     STATUS_PACE.max(STATUS_PACE_PER_NAME.saturating_mul(names))
 }
 
-/// The schedule of the status of one check.
-pub(in crate::checks) struct StatusSchedule {
+/// The schedule of the status of one check, by a monotonic clock.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StatusSchedule {
     /// Whether the status may have changed since it was written.
     due: bool,
     writing: bool,
-    not_before: Instant,
+    not_before: Duration,
     failures: u32,
-}
-
-impl Default for StatusSchedule {
-    fn default() -> Self {
-        Self {
-            due: false,
-            writing: false,
-            not_before: Instant::now(),
-            failures: 0,
-        }
-    }
 }
 
 // === impl StatusSchedule ===
 
 impl StatusSchedule {
     /// Requests a write. Returns when it may begin, unless a write is already scheduled.
-    pub(in crate::checks) fn request(&mut self) -> Option<Instant> {
+    pub fn request(&mut self) -> Option<Duration> {
         let known = std::mem::replace(&mut self.due, true) || self.writing;
         (!known).then_some(self.not_before)
     }
 
     /// Begins a write. Returns whether there is anything to write.
-    pub(in crate::checks) fn begin(&mut self) -> bool {
+    pub fn begin(&mut self) -> bool {
         if !self.due || self.writing {
             return false;
         }
@@ -55,14 +45,9 @@ impl StatusSchedule {
         true
     }
 
-    /// Skips a write, because the status is unchanged.
-    pub(in crate::checks) fn skip(&mut self) {
-        self.due = false;
-    }
-
     /// Records the end of a write of a status that names this many objects. Returns when the next write may begin,
     /// if one is due.
-    pub(super) fn finish(&mut self, written: bool, names: usize, now: Instant) -> Option<Instant> {
+    pub fn finish(&mut self, written: bool, names: usize, now: Duration) -> Option<Duration> {
         self.writing = false;
         if written {
             self.failures = 0;
@@ -81,6 +66,8 @@ impl StatusSchedule {
 mod tests {
     use super::*;
 
+    const NOW: Duration = Duration::from_secs(100);
+
     #[test]
     fn changes_during_status_write_are_written_after_it() {
         let mut pace = StatusSchedule::default();
@@ -90,7 +77,7 @@ mod tests {
         assert!(pace.begin());
         assert_eq!(pace.request(), None, "after the write");
         assert!(!pace.begin());
-        let now = Instant::now();
+        let now = NOW;
         assert_eq!(pace.finish(true, 3, now), Some(now + STATUS_PACE));
         assert!(pace.begin());
         assert_eq!(pace.finish(true, 3, now), None);
@@ -99,7 +86,7 @@ mod tests {
     #[test]
     fn status_with_many_names_is_written_less_often() {
         let mut pace = StatusSchedule::default();
-        let now = Instant::now();
+        let now = NOW;
         assert!(pace.request().is_some() && pace.begin());
         assert_eq!(pace.finish(true, 5_000, now), None);
         assert_eq!(pace.request(), Some(now + Duration::from_secs(5)));
@@ -108,7 +95,7 @@ mod tests {
     #[test]
     fn failed_status_write_is_retried_with_backoff() {
         let mut pace = StatusSchedule::default();
-        let now = Instant::now();
+        let now = NOW;
         pace.request();
         let mut waits = Vec::new();
         for _ in 0..3 {
