@@ -1,14 +1,15 @@
 //! The controller that leads, as far as agents see it: it claims its term, chooses the agent that serves
 //! the rack, and begins one operation after the other.
 //!
-//! What it restates is in `runtime/src/agents` and `core/src/remediation/step/power/operations.rs` of the
-//! controller; the model of remediation runs the latter itself.
+//! Which agent serves is chosen by the core. What it restates is in `runtime/src/agents` and
+//! `core/src/remediation/step/power/operations.rs` of the controller; the model of remediation runs the latter itself.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use rackhand_agent_core::ledger::{
     Action, Authority, Device, Lifetime, Release, StartRequest, Term, Version,
 };
+use rackhand_core::remediation::{ServingChoice, ServingState, choose_serving};
 
 use super::{
     agent::{Answer, Phase, View},
@@ -73,12 +74,16 @@ impl Leader {
         self.sequences[agent]
     }
 
-    /// Whether this agent serves the rack: the one that served it before is kept while it answers.
+    /// Whether this agent serves the rack.
     fn serves(&self, agent: usize) -> bool {
-        match self.serving {
-            None => true,
-            Some(current) => current == agent || self.connections[current] == Connection::Silent,
-        }
+        let state = |agent: usize| match self.connections[agent] {
+            Connection::Untried => ServingState::Untried,
+            Connection::Silent => ServingState::Silent,
+            Connection::Ready { .. } => ServingState::Answers,
+        };
+        let serving = self.serving.as_ref();
+        let serving = serving.map(|current| (current, state(*current)));
+        choose_serving(&agent, serving) != ServingChoice::StandBy
     }
 
     fn is_ready(&self, agent: usize) -> bool {
