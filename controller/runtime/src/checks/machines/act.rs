@@ -3,14 +3,14 @@
 use rackhand_api::views::TemplateRef;
 
 use super::{
-    Machines,
+    Parts,
     dialect::{Job, MachineDialect, MachineStatus},
     results::Done,
 };
 use crate::{
     checks::{
         engine::{
-            EngineParts, panicked,
+            panicked,
             queue::{Item, MemberKey},
         },
         remediations::{
@@ -21,8 +21,6 @@ use crate::{
     },
     store::object::Key,
 };
-
-type Parts<M> = EngineParts<Machines<M>>;
 
 /// Writes the conditions of a Machine.
 pub(super) fn write_conditions<M: MachineDialect>(

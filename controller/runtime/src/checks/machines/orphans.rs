@@ -5,12 +5,9 @@ use std::collections::BTreeMap;
 use kube::api::DynamicObject;
 use rackhand_core::checks::dispatch::Withdrawals;
 
-use super::{Machines, RequestOwners, act, dialect::MachineDialect};
+use super::{Parts, RequestOwners, act, dialect::MachineDialect};
 use crate::{
-    checks::{
-        engine::EngineParts,
-        remediations::{external_requests::ExternalRequests, withdrawal::CreatedRemediation},
-    },
+    checks::remediations::{external_requests::ExternalRequests, withdrawal::CreatedRemediation},
     store::{
         object::{Key, Kind},
         remediation::RemediationId,
@@ -100,7 +97,7 @@ impl OrphanSearch {
     /// Examines the known remediations that match.
     pub(super) fn examine_all<M: MachineDialect>(
         &mut self,
-        engine: &mut EngineParts<Machines<M>>,
+        engine: &mut Parts<M>,
         external: &ExternalRequests<RequestOwners>,
         fits: impl Fn(&CreatedRemediation) -> bool,
     ) {
@@ -116,7 +113,7 @@ impl OrphanSearch {
     /// Examines the remediations of one Machine.
     pub(super) fn examine_machine<M: MachineDialect>(
         &mut self,
-        engine: &mut EngineParts<Machines<M>>,
+        engine: &mut Parts<M>,
         machine: &Key,
     ) {
         for kind in Kind::REMEDIATIONS {
@@ -133,7 +130,7 @@ impl OrphanSearch {
     /// Starts the withdrawal of a remediation if it is orphaned.
     pub(super) fn examine<M: MachineDialect>(
         &mut self,
-        engine: &mut EngineParts<Machines<M>>,
+        engine: &mut Parts<M>,
         made: CreatedRemediation,
     ) {
         let is_new = !self.withdrawals.is_under_way(&made.uid);
@@ -146,7 +143,7 @@ impl OrphanSearch {
     /// A withdrawal has ended; `done`: nothing is left to withdraw.
     pub(super) fn withdrawn<M: MachineDialect>(
         &mut self,
-        engine: &mut EngineParts<Machines<M>>,
+        engine: &mut Parts<M>,
         made: CreatedRemediation,
         done: bool,
     ) {
@@ -156,14 +153,14 @@ impl OrphanSearch {
     }
 
     /// Examines the remediations again that were not withdrawn, if that is due.
-    pub(super) fn examine_due<M: MachineDialect>(&mut self, engine: &mut EngineParts<Machines<M>>) {
+    pub(super) fn examine_due<M: MachineDialect>(&mut self, engine: &mut Parts<M>) {
         while let Some(made) = self.withdrawals.pop_due(engine.now()) {
             self.examine(engine, made);
         }
         self.set_timer(engine);
     }
 
-    fn set_timer<M: MachineDialect>(&self, engine: &mut EngineParts<Machines<M>>) {
+    fn set_timer<M: MachineDialect>(&self, engine: &mut Parts<M>) {
         if let Some(at) = self.withdrawals.next_due() {
             engine.set_timer(at, OrphansDue);
         }
