@@ -15,7 +15,7 @@ const TRIES: usize = 5;
 /// Sets the annotation that approves a remediation.
 ///
 /// # Errors
-/// No policy blocks the remediation, it is approved already, or it changes during every try.
+/// No policy blocks the remediation, approvals are ignored, it is approved already, or it changes during every try.
 pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
     for _ in 1..TRIES {
         match approve(client, namespace, name).await {
@@ -49,6 +49,7 @@ async fn approve(client: &Client, namespace: &str, name: &str) -> anyhow::Result
             &shown.reason
         },
     );
+    shown.require_words_accepted()?;
     found.annotate(APPROVED_ANNOTATION, Some(&uid)).await?;
     outln!(
         "{what} is approved. It was held by:\n  {}\nWindows, freezes and budgets hold it all the same.",

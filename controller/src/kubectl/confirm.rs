@@ -18,7 +18,7 @@ const WAITS: &str = "AwaitingConfirmation";
 /// Shows the checklist, reads the name of the host, and sets the annotation.
 ///
 /// # Errors
-/// The remediation does not wait for a confirmation, the typed name differs, or the object has changed
+/// The remediation does not wait for a confirmation, confirmations are ignored, the typed name differs, or the object has changed
 /// meanwhile.
 pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
     let kinds = [objects::POWER_REMEDIATION, objects::METAL3_REMEDIATION];
@@ -35,6 +35,7 @@ pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow:
         },
         shown.message
     );
+    shown.require_words_accepted()?;
     let host = host(&found);
     out!("{}", checklist(&shown, &host));
     io::stdout().flush()?;

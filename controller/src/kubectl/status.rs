@@ -2,11 +2,12 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use anyhow::ensure;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt, api::DynamicObject};
 use rackhand_api::names::STATE_ANNOTATION;
-use rackhand_core::values::duration::ago;
+use rackhand_core::{remediation::WORDS_IGNORED, values::duration::ago};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -213,6 +214,25 @@ pub(super) fn remediation(object: &DynamicObject, kind: &str) -> Remediation {
     shown
 }
 
+// === impl Remediation ===
+
+impl Remediation {
+    /// # Errors
+    /// The controller ignores the annotations by which a person approves or confirms: the message of the
+    /// remediation says so.
+    pub(super) fn require_words_accepted(&self) -> anyhow::Result<()> {
+        ensure!(
+            !self.message.contains(WORDS_IGNORED),
+            "nothing was written to {} {}/{}, because it would have no effect: {}",
+            self.kind,
+            self.namespace,
+            self.name,
+            self.message
+        );
+        Ok(())
+    }
+}
+
 // === impl Status ===
 
 impl Display for Status {
@@ -317,6 +337,21 @@ mod tests {
 
     fn object(value: Value) -> DynamicObject {
         serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn words_are_refused_where_the_remediation_says_that_they_are_ignored() {
+        let held = |message: String| {
+            let status = json!({ "reason": "HeldByPolicy", "message": message });
+            let metadata = json!({ "name": "a", "namespace": "n" });
+            let held = object(json!({ "metadata": metadata, "status": status }));
+            remediation(&held, "PowerRemediation").require_words_accepted()
+        };
+        assert!(held("nobody has approved it".into()).is_ok());
+        let refused = held(format!("nobody has approved it{WORDS_IGNORED}, so wait")).unwrap_err();
+        let refused = refused.to_string();
+        assert!(refused.contains("PowerRemediation n/a"), "{refused}");
+        assert!(refused.contains("--words-of-persons=ignored"), "{refused}");
     }
 
     #[test]
