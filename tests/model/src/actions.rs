@@ -99,6 +99,8 @@ pub enum Action {
     Renew,
     /// The kubelet reports its first status of a boot.
     Report,
+    /// The watch shows that the Node has changed since it was read.
+    Watch,
     /// The control plane no longer hears the kubelet.
     Unheard,
     /// The BMC answers again.
@@ -200,6 +202,7 @@ impl World {
                 Action::Report,
                 self.late_status && heard && !self.is_reported(),
             ),
+            (Action::Watch, self.is_watch_behind()),
             (Action::Unheard, !self.host.up && shown_ready),
             (Action::Answers, self.bmc.silent && !self.has_dead_bmc()),
             (Action::Learns, self.bmc.reset),
@@ -344,6 +347,7 @@ impl World {
             Action::Detach => (w.pod.volume, w.pod.elsewhere) = (false, true),
             Action::Renew => w.renew(),
             Action::Report => w.report(),
+            Action::Watch => w.process.shell.node.forget(),
             Action::Unheard => {
                 w.node.ready = false;
                 if let Registration::Other { ready } = &mut w.registration {

@@ -72,11 +72,14 @@ pub enum Breakage {
     HandedBackEarly,
     OwnerBypassed,
     LeaseIsReport,
+    KeptBegins,
+    KeptTaints,
+    KeptEnds,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 51] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -125,6 +128,9 @@ impl Breakage {
         Self::HandedBackEarly,
         Self::OwnerBypassed,
         Self::LeaseIsReport,
+        Self::KeptBegins,
+        Self::KeptTaints,
+        Self::KeptEnds,
     ];
 
     /// The breakage in words, as reports print it.
@@ -177,6 +183,9 @@ impl Breakage {
             Self::HandedBackEarly => "our hold goes before the owner reports the host off",
             Self::OwnerBypassed => "the agent switches on a host that Ironic has as off",
             Self::LeaseIsReport => "a renewed Lease counts as a report of the Node",
+            Self::KeptBegins => "a remediation begins on a Node that was read long before",
+            Self::KeptTaints => "the taint is set on a Node that was read long before",
+            Self::KeptEnds => "a remediation ends on a Node that was read long before",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -190,7 +199,9 @@ impl Breakage {
             Self::UidNotPinned | Self::PodsUnguarded => (false, &[Fault::NodeReplaced]),
             Self::HoldLossUnseen => (true, &[Fault::HoldRemoved]),
             Self::OtherNodesIgnored => (false, &[Fault::Renamed]),
-            Self::LeaseIsReport => (false, &[Fault::Recovers]),
+            Self::LeaseIsReport | Self::KeptBegins => (false, &[Fault::Recovers]),
+            Self::KeptTaints => (false, &[Fault::NodeReplaced]),
+            Self::KeptEnds => (true, &[Fault::Deposed, Fault::Deleted]),
             Self::CancelIgnored => (false, &[Fault::Deleted]),
             Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
             Self::JournalBelieved => (false, &[Fault::Deleted, Fault::JournalWiped]),
@@ -222,7 +233,7 @@ impl Breakage {
         let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
         let world = if self == Self::MismatchLeftOff {
             Setting::other_host(budget)
-        } else if self == Self::LeaseIsReport {
+        } else if matches!(self, Self::LeaseIsReport | Self::KeptBegins) {
             Setting::late_status(budget)
         } else if self == Self::OutletsOfFormerLeader {
             Setting::outlet_leaders(budget)
@@ -469,6 +480,21 @@ impl Breakage {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Whether a decision that rests on the Node is carried out on a reading that was kept.
+    pub fn keeps_reading(self, d: &Decision) -> bool {
+        match self {
+            Self::KeptBegins => d.state.step == Step::Holding,
+            Self::KeptTaints => d.state.step == Step::Tainting,
+            Self::KeptEnds => {
+                matches!(
+                    d.next,
+                    Next::Done(_) | Next::Do(Command::RemoveFinalizer(_))
+                )
+            }
+            _ => false,
         }
     }
 

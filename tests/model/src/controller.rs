@@ -44,6 +44,7 @@ impl World {
                 self.process = Process::new().into();
             }
             next => {
+                self.judge_beginning(&d.state);
                 let is_off = matches!(next, Next::Do(Command::PowerOff { .. }));
                 self.process.held = Some(Held {
                     switches_healthy_off: is_off
@@ -51,7 +52,11 @@ impl World {
                         && self.runs_as_other_node(),
                     state: d.state,
                     next,
-                    changed: Changed::default(),
+                    // A patch carries the version that was read.
+                    changed: Changed {
+                        node: self.is_watch_behind() && breakage != Some(Breakage::KeptTaints),
+                        ..Changed::default()
+                    },
                     hold: self.hold,
                     sent: self.sent,
                 });
@@ -93,6 +98,10 @@ impl World {
                         self.process.shell.follow();
                     }
                     self.process.shell.done(command);
+                    if matches!(command, Command::AddTaint | Command::RemoveTaint) {
+                        let answer = crate::observe::node(self, &mut LeaseMemory::default());
+                        self.process.shell.node.changed(answer);
+                    }
                 }
                 Turn::Did(command.clone())
             }

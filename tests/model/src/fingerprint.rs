@@ -29,7 +29,8 @@ use std::{
 use jiff::Timestamp;
 use rackhand_agent_core::ledger::{Operation, RecordedOutcome};
 use rackhand_core::remediation::{
-    AgentPin, Attempt, AttemptRecord, Collected, LeaseMemory, OffEvidence, Shell, State,
+    AgentPin, Attempt, AttemptRecord, Collected, KeptReading, LeaseMemory, OffEvidence, Shell,
+    State,
 };
 
 use crate::{
@@ -254,6 +255,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
         state,
         journal,
         operation,
+        node,
         power,
         access,
         silent_since,
@@ -265,6 +267,17 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
         failures,
         hold_refused,
     } = shell;
+    hash_some(node.kept.as_ref(), h, |kept, h| {
+        let KeptReading {
+            node,
+            asked,
+            // Each observation says it anew.
+            is_live: _,
+        } = kept;
+        // Since when its Lease has not been renewed is that of the Leases.
+        (&node.uid, &node.boot_id, node.ready, node.taint).hash(h);
+        (node.renewed(), asked).hash(h);
+    });
     let asked = power.as_ref().map(|view| view.asked);
     hash_some(state.as_ref(), h, |state, h| hash_state(state, asked, h));
     (loaded, journal, operation, power, access, silent_since).hash(h);

@@ -1,8 +1,13 @@
 //! Rules that an act can break, and what judges the acts of the controller by what is true in the world.
 
-use rackhand_core::remediation::{Mode, OffEvidence, State, Step, Taint, operation_id};
+use rackhand_core::remediation::{
+    LATEST_READING_AGE, Mode, OffEvidence, State, Step, Taint, operation_id,
+};
 
-use crate::world::{Held, Registration, UID, World};
+use crate::{
+    time::NOW,
+    world::{Held, Registration, UID, World},
+};
 
 /// A rule that was broken by an act; states in which something is wrong are not continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,6 +50,8 @@ pub enum Wrong {
     Undone,
     /// F12: a power-off on the word of a state from before the power-on.
     Outdated,
+    /// F11: a remediation began although its Node was Ready again.
+    Recovered,
 }
 
 impl World {
@@ -61,6 +68,24 @@ impl World {
             || self.node.taint == Taint::Ours
         {
             self.broken(Wrong::Left);
+        }
+    }
+
+    /// F11: a Node that is Ready again stays as it is, once that could be read.
+    pub(crate) fn judge_beginning(&mut self, decided: &State) {
+        let before = self.process.shell.state.as_ref();
+        let is_pending =
+            |s: &State| s.step == Step::Pending && s.node_was_down && s.former_lease.is_none();
+        let begins = before.is_some_and(is_pending) && decided.step == Step::Holding;
+        let kept = self.process.shell.node.kept.as_ref();
+        let is_old = kept.is_some_and(|kept| {
+            kept.asked
+                .checked_add(LATEST_READING_AGE)
+                .is_ok_and(|t| t <= NOW)
+        });
+        let runs = self.registration == Registration::Pinned && self.node.ready;
+        if begins && is_old && runs {
+            self.broken(Wrong::Recovered);
         }
     }
 

@@ -105,7 +105,7 @@ pub fn path<S, A>(
 pub const BOUND: usize = 600;
 
 /// The order of actions in a world without faults: every component acts as soon as it can.
-const ORDER: [Action; 20] = [
+const ORDER: [Action; 21] = [
     Action::Answers,
     Action::WorkloadAnswers,
     Action::Learns,
@@ -113,6 +113,7 @@ const ORDER: [Action; 20] = [
     Action::SiblingAnswers,
     Action::Claim,
     Action::LeftHold,
+    Action::Watch,
     Action::Carry,
     Action::Decide,
     Action::Agent,

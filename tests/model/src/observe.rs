@@ -168,6 +168,24 @@ fn agent(w: &World, shell: &mut Shell, host: &HostRef) -> AgentFacts {
     })
 }
 
+/// The Node by a live reading or, while the watch shows nothing else, as it was read last. What has changed since is
+/// shown by [`World::watch_shows`], at any later time.
+fn workload(w: &World, shell: &mut Shell, leases: &mut LeaseMemory) -> WorkloadView {
+    let seen = shell.node.kept.as_ref().map(|kept| kept.node.clone());
+    let state = shell.state.clone();
+    if let Some(node) = shell.node.standing(seen.as_ref(), state.as_ref(), NOW) {
+        return WorkloadView::Present(node);
+    }
+    let view = match w.is_workload_away() {
+        true => WorkloadView::Unreachable {
+            why: "no answer".into(),
+        },
+        false => WorkloadView::Present(node(w, leases)),
+    };
+    shell.node.read(&view, NOW);
+    view
+}
+
 /// What the controller sees now.
 pub fn observe(w: &World, process: &mut Process) -> Observation {
     let Process { shell, leases, .. } = process;
@@ -195,6 +213,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         operation,
     } = agent(w, shell, &host);
     shell.needs_access(Some(&host), false);
+    let workload = workload(w, shell, leases);
     let o = Observation {
         request: ObjectFacts {
             ended_by_copy: None,
@@ -222,12 +241,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         host_identity: None,
         host: HostView::Found(host),
         bmh,
-        workload: match w.is_workload_away() {
-            true => WorkloadView::Unreachable {
-                why: "no answer".into(),
-            },
-            false => WorkloadView::Present(node(w, leases)),
-        },
+        workload,
         other_nodes: match w.is_workload_away() {
             true => OtherNodes::NotCompared,
             false => other_nodes(w, state.as_ref(), operation.as_ref()),
@@ -258,11 +272,27 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
     shell.observed(o, NOW)
 }
 
-/// Observes and decides, with a breakage around the real function where one is chosen. Returns what the
-/// process remembers after that.
+/// Observes and decides, again on a live reading of the Node if the decision rests on it, with a breakage around the
+/// real functions where one is chosen. Returns what the process remembers after that.
 pub fn decide(w: &World, breakage: Option<Breakage>) -> (Process, Observation, Decision) {
     let mut process = Process::clone(&w.process);
-    let mut o = observe(w, &mut process);
+    let (o, d) = decide_once(w, &mut process, breakage);
+    let shell = &mut process.shell;
+    let suffices = shell.node.suffices(shell.state.as_ref(), &d, NOW);
+    if suffices || breakage.is_some_and(|b| b.keeps_reading(&d)) {
+        return (process, o, d);
+    }
+    shell.node.forget();
+    let (o, d) = decide_once(w, &mut process, breakage);
+    (process, o, d)
+}
+
+fn decide_once(
+    w: &World,
+    process: &mut Process,
+    breakage: Option<Breakage>,
+) -> (Observation, Decision) {
+    let mut o = observe(w, process);
     if let Some(b) = breakage {
         b.observation(&mut o, w);
     }
@@ -270,5 +300,5 @@ pub fn decide(w: &World, breakage: Option<Breakage>) -> (Process, Observation, D
     if let Some(b) = breakage {
         b.decision(&mut d, &o, w);
     }
-    (process, o, d)
+    (o, d)
 }

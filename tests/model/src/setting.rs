@@ -364,6 +364,9 @@ impl Model for Setting {
             Property::always("F12: no off by an older state", |_, w: &World| {
                 !is(w, Wrong::Outdated)
             }),
+            Property::always("F11: a recovered Node is left alone", |_, w: &World| {
+                !is(w, Wrong::Recovered)
+            }),
             Property::always("L1: it ends", |model: &Self, w: &World| {
                 w.wrong.is_some() || model.ends(w)
             }),

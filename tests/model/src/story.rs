@@ -55,6 +55,7 @@ fn line(w: &World, action: Action, setting: &Setting) -> String {
         }
         Action::Renew => "The kubelet renews its Lease.".into(),
         Action::Report => "The kubelet reports its first status of this boot.".into(),
+        Action::Watch => "The watch shows that the Node has changed.".into(),
         Action::Unheard => "The control plane no longer hears the kubelet.".into(),
         Action::BackUp => "A backup of the management cluster is made.".into(),
         Action::LeftHold => {

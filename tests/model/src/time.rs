@@ -85,6 +85,12 @@ pub fn shift_shell(shell: &mut Shell, passed: Duration) {
         shift(&mut view.answered, passed);
     }
     shift_some(&mut shell.silent_since, passed);
+    if let Some(kept) = &mut shell.node.kept {
+        shift(&mut kept.asked, passed);
+        if let Some(lease) = &mut kept.node.lease {
+            shift(&mut lease.unchanged_since, passed);
+        }
+    }
 }
 
 /// Shifts the times since when Leases have been seen.

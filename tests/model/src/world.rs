@@ -5,7 +5,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use rackhand_agent_core::ledger::Sequence;
-use rackhand_core::remediation::{LeaseMemory, Next, RemediationOutcome, Shell, State, Taint};
+use rackhand_core::remediation::{
+    LeaseMemory, Next, NodeFacts, RemediationOutcome, Shell, State, Taint,
+};
 
 use crate::{
     agent::Agent,
@@ -397,6 +399,17 @@ impl World {
     /// Whether another Node runs on the host.
     pub fn runs_as_other_node(&self) -> bool {
         self.host.up && self.registration == Registration::Other { ready: true }
+    }
+
+    /// Whether the Node has changed since the controller has read it, and its watch does not show that yet.
+    pub(crate) fn is_watch_behind(&self) -> bool {
+        let now = crate::observe::node(self, &mut LeaseMemory::default());
+        let is_other = |read: &NodeFacts| {
+            (&read.uid, &read.boot_id, read.ready, read.taint)
+                != (&now.uid, &now.boot_id, now.ready, now.taint)
+        };
+        let kept = self.process.shell.node.kept.as_ref();
+        kept.is_some_and(|kept| is_other(&kept.node))
     }
 
     /// Whether the API shows a status of the present boot.

@@ -59,8 +59,9 @@ pub use policy::{
 };
 pub use reason::{Reason, WORDS_IGNORED, WordsOfPersons};
 pub use shell::{
-    AgentFacts, Begun, FAILURES_TOLD, Follow, LeaseMemory, OperationEvent, Pace, REPEAT_PAUSE,
-    ServingChoice, ServingState, Shell, TrackedOperation, Turn, choose_serving,
+    AgentFacts, Begun, FAILURES_TOLD, Follow, KeptReading, LeaseMemory, NodeReading,
+    OperationEvent, Pace, REPEAT_PAUSE, ServingChoice, ServingState, Shell, TrackedOperation, Turn,
+    choose_serving,
 };
 pub use state::{
     AgentId, AgentPin, Attempt, AttemptRecord, HostRef, Mode, Phase, PinnedNode, Progress,

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use rackhand_api::names::{POWER_REMEDIATION_FINALIZER, conditions::HEALTH_CHECK_SUCCEEDED};
 use rackhand_core::remediation::{
     Command, CommandTaken, HostRef, Mode, Observation, OffEvidence, OffProof, PinnedNode,
-    PowerReading, PowerState, Reason, State, Step, TaintOwner,
+    PowerReading, PowerState, Reason, State, Step, TaintOwner, Turn,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -103,6 +103,9 @@ impl RemediationLoop {
         o: &Observation,
     ) -> Result<(), ReconcileError> {
         let done = act::carry_out(&self.acting, &mut self.memory, command, o).await;
+        if done.is_err() {
+            self.memory.shell.turned(Turn::Failed, Timestamp::now());
+        }
         done.map(drop)
     }
 

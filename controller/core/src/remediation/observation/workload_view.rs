@@ -34,7 +34,7 @@ pub(in crate::remediation) fn renewal_limit(duration: Duration) -> Duration {
     (duration / 4).saturating_add(Duration::from_secs(2))
 }
 
-/// The Node, read now from the workload cluster.
+/// The Node, as it was read last from the workload cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeFacts {
     /// `metadata.name`.

@@ -5,6 +5,7 @@
 //! code. All of it is lost in a crash, and rebuilt from the object, the agent and the BMC.
 
 mod lease_memory;
+mod node_reading;
 mod operation;
 mod pace;
 mod serving;
@@ -20,6 +21,7 @@ use super::{
 };
 
 pub use lease_memory::LeaseMemory;
+pub use node_reading::{KeptReading, NodeReading};
 pub use operation::{Begun, Follow, OperationEvent, TrackedOperation};
 pub use pace::{FAILURES_TOLD, Pace, REPEAT_PAUSE, Turn};
 pub use serving::{ServingChoice, ServingState, choose_serving};
@@ -37,6 +39,8 @@ pub struct Shell {
     pub journal: Option<JournalFacts>,
     /// The operation at the agent that belongs to the state.
     pub operation: Option<TrackedOperation>,
+    /// The last live reading of the Node.
+    pub node: NodeReading,
     /// The latest reading.
     pub power: Option<PowerView>,
     /// Whether address and credentials of the BMC were known when it was last commanded or read.
@@ -89,6 +93,7 @@ impl Shell {
             state: None,
             journal: None,
             operation: None,
+            node: NodeReading::default(),
             power: None,
             access: BmcAccess::Known,
             silent_since: None,

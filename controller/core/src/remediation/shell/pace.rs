@@ -65,6 +65,8 @@ impl Shell {
                 Pace::Sleep(left.min(RESYNC))
             }
             Turn::Failed => {
+                // A patch that conflicts does so until the object is read again.
+                self.node.forget();
                 self.failures = failures.saturating_add(1);
                 let wait = BACKOFF.0.saturating_mul(1 << self.failures.min(6));
                 Pace::Pause(wait.min(BACKOFF.1))

@@ -10,7 +10,7 @@ use rackhand_core::remediation::{NodeFacts, Observation, WorkloadView};
 use serde_json::json;
 
 use crate::{
-    clusters::taints,
+    clusters::{node_facts, taints},
     remediation::{act::Scope, engine::ReconcileError, scope::Memory},
     store::{api::ApiError, clock, object::Key},
 };
@@ -70,7 +70,7 @@ pub(super) fn check_latest_reading(
 
 pub(super) async fn set_taint(
     scope: &Scope,
-    memory: &Memory,
+    memory: &mut Memory,
     o: &Observation,
     on: bool,
 ) -> Result<(), ReconcileError> {
@@ -109,6 +109,8 @@ pub(super) async fn set_taint(
             },
         )
         .await?;
+    memory.snapshot.keep_node(&patched);
+    memory.shell.node.changed(node_facts(&patched, None));
     scope.context.index.apply_node(&cluster, patched);
     let (reason, message) = if on {
         (

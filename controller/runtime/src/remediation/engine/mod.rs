@@ -355,6 +355,10 @@ impl RemediationLoop {
             observation.conflict = permission.refused;
         }
         let decision = step(&observation, state, now);
+        if !self.memory.shell.node.suffices(state, &decision, now) {
+            self.memory.shell.node.forget();
+            return Ok(None);
+        }
         Ok(Some((observation, decision)))
     }
 

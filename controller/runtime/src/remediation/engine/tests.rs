@@ -1,6 +1,6 @@
 use rackhand_api::names;
 use rackhand_core::remediation::{
-    AgentView, Command, HostView, Mode, Observation, OtherNodes, PowerView, Reason,
+    AgentView, Command, HostView, Mode, NodeFacts, Observation, OtherNodes, PowerView, Reason,
     RemediationOutcome, WorkloadView,
 };
 use serde_json::{Value, json};
@@ -243,6 +243,50 @@ async fn f12_node_ref_is_read_live_before_machine_counts_as_unjoined() {
         "{:?}",
         o.workload
     );
+}
+
+/// Changes the Node without its watch.
+fn recover(fixture: &Fixture) {
+    let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+    fixture.objects.change(NODE, &ready);
+}
+
+fn node_of(o: &Observation) -> &NodeFacts {
+    match &o.workload {
+        WorkloadView::Present(node) => node,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn f12_wait_uses_the_last_reading_and_what_the_watch_shows_is_read_live() {
+    let fixture = Fixture::new(&state(Step::PoweringOff)).await;
+    let mut engine = fixture.engine();
+    assert!(!node_of(&observed(&mut engine).await).ready);
+    recover(&fixture);
+    let o = observed(&mut engine).await;
+    assert!(!node_of(&o).ready, "no agent answers, so it waits");
+    // Another change of the Node, which the watch shows with this one.
+    fixture.touch(NODE);
+    assert!(node_of(&observed(&mut engine).await).ready);
+}
+
+#[tokio::test]
+async fn f12_node_that_the_watch_lacks_or_that_is_not_watched_is_read_live() {
+    let fixture = Fixture::new(&state(Step::PoweringOff)).await;
+    let mut engine = fixture.engine();
+    observed(&mut engine).await;
+    recover(&fixture);
+    fixture.context.index.delete_node(&cluster(), "n1");
+    assert!(node_of(&observed(&mut engine).await).ready);
+
+    let fixture = Fixture::new(&state(Step::PoweringOff)).await;
+    let mut engine = fixture.engine();
+    observed(&mut engine).await;
+    let down = Connection::Down("cut off".into());
+    fixture.context.index.set_connection(&cluster(), down);
+    let o = observed(&mut engine).await;
+    assert!(matches!(o.workload, WorkloadView::Unreachable { .. }));
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use rackhand_core::{
     limits::concurrency::{ActiveRemediation, EtcdGuard},
     remediation::{
         AgentFacts, BareMetalHostFacts, BmcAccess, Collected, HostRef, HostView, JournalFacts,
-        Observation, PodDeletions, PolicyError, Progress, Reason, State, Step, WorkloadView,
+        Observation, PodDeletions, PolicyError, Progress, Reason, State, Step, WorkloadView, step,
     },
 };
 use tokio::time::Instant;
@@ -118,9 +118,28 @@ pub(super) struct Observer {
 }
 
 impl Observer {
-    /// Observes everything. `Ok(Err(..))` if the object cannot be parsed, so that nothing is
-    /// decided.
+    /// Observes everything, and the Node live if the decision rests on it. `Ok(Err(..))` if the object cannot be
+    /// parsed, so that nothing is decided.
     pub(super) async fn observe(
+        &mut self,
+        scope: &Scope,
+        memory: &mut Memory,
+        now: Timestamp,
+    ) -> Result<Result<Observed, Reason>, ReconcileError> {
+        let seen = self.observe_once(scope, memory, now).await?;
+        let state = memory.shell.state.as_ref();
+        let suffices = |seen: &Observed| {
+            let decision = step(&seen.observation, state, now);
+            memory.shell.node.suffices(state, &decision, now)
+        };
+        if seen.as_ref().is_ok_and(|seen| !suffices(seen)) {
+            memory.shell.node.forget();
+            return self.observe_once(scope, memory, now).await;
+        }
+        Ok(seen)
+    }
+
+    async fn observe_once(
         &mut self,
         scope: &Scope,
         memory: &mut Memory,
@@ -158,7 +177,7 @@ impl Observer {
         }
         let removed = workload::removed_cluster(scope, &target).await?;
         self.keep_connected(scope, &target, state.as_ref());
-        let workload = workload::read(scope, memory, &target, removed).await;
+        let workload = workload::read(scope, memory, &target, removed, now).await;
         find_machine(&scope.context.index, &mut target);
         live_reads::read_absent_of_node(scope, &target, state.as_ref()).await?;
         find_machine(&scope.context.index, &mut target);
@@ -204,7 +223,7 @@ impl Observer {
             match named_by_inventory(scope, memory, &target, found.as_ref(), &bmh_key, &workload) {
                 Some(node) => {
                     target.node = Some(node);
-                    workload::read(scope, memory, &target, removed).await
+                    workload::read(scope, memory, &target, removed, now).await
                 }
                 None => workload,
             };

@@ -1,7 +1,9 @@
 //! Observes the Node of a remediation in its workload cluster.
 
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 use rackhand_api::names::{CLUSTER_NAME_LABEL, kubeconfig_secret};
-use rackhand_core::remediation::{Progress, State, WorkloadView};
+use rackhand_core::remediation::{NodeFacts, Progress, State, WorkloadView};
 
 use super::Observer;
 use crate::{
@@ -39,14 +41,41 @@ pub(super) async fn removed_cluster(scope: &Scope, target: &Target) -> Result<bo
     }
 }
 
-/// Reads the Node. `removed` tells that the Cluster object is gone.
+/// The Node as it was read last, if an observation may use that, or by a live reading. `removed` tells that the Cluster
+/// object is gone.
 pub(super) async fn read(
     scope: &Scope,
     memory: &mut Memory,
     target: &Target,
     removed: bool,
+    now: Timestamp,
 ) -> WorkloadView {
+    if let Some(node) = kept(scope, memory, target, now) {
+        return WorkloadView::Present(node);
+    }
     memory.snapshot.node = None;
+    let view = read_live(scope, memory, target, removed).await;
+    memory.shell.node.read(&view, now);
+    view
+}
+
+/// The last live reading, while the watch of the cluster is up and shows the same Node.
+fn kept(scope: &Scope, memory: &mut Memory, target: &Target, now: Timestamp) -> Option<NodeFacts> {
+    let (cluster, name) = target.cluster.as_ref().zip(target.node.as_ref())?;
+    let index = &scope.context.index;
+    let is_up = matches!(index.connection(cluster), Connection::Up);
+    let seen = index.seen_node(cluster, name).filter(|_| is_up);
+    let seen = seen.map(|seen| node_facts(&Node::from(&*seen), None));
+    let state = memory.shell.state.as_ref();
+    memory.shell.node.standing(seen.as_ref(), state, now)
+}
+
+async fn read_live(
+    scope: &Scope,
+    memory: &mut Memory,
+    target: &Target,
+    removed: bool,
+) -> WorkloadView {
     let Some(cluster) = &target.cluster else {
         return WorkloadView::Unreachable {
             why: format!(
@@ -74,7 +103,6 @@ pub(super) async fn read(
         };
     };
     let leases = scope.context.leases.memory(cluster);
-    // Read live, because a watch that lags would show a Node as silent that is back (F5).
     let what = format!("node {name}");
     match client.node(what, name, &leases).await {
         Ok(None) => WorkloadView::Missing { name: name.clone() },

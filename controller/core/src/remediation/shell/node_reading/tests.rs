@@ -1,0 +1,303 @@
+use super::*;
+use crate::remediation::{
+    Interrupt, PinnedNode, PowerDevice, Reason, RemediationOutcome, TaintOwner,
+};
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+}
+
+fn mk_node() -> NodeFacts {
+    NodeFacts {
+        name: "n".into(),
+        uid: "u".into(),
+        created: None,
+        boot_id: "boot-1".into(),
+        system_uuid: "s".into(),
+        ready: false,
+        ready_since: None,
+        conditions: std::collections::BTreeMap::new(),
+        ready_unknown: true,
+        taint: crate::remediation::Taint::Absent,
+        tainted_by_rackhand: true,
+        lease: Some(crate::remediation::LeaseFacts {
+            renewed: "r".into(),
+            duration: Duration::from_secs(40),
+            unchanged_since: at(0),
+        }),
+    }
+}
+
+/// As the watch shows it.
+fn mk_seen() -> NodeFacts {
+    NodeFacts {
+        lease: None,
+        tainted_by_rackhand: false,
+        ..mk_node()
+    }
+}
+
+fn mk_read(asked: i64) -> NodeReading {
+    let mut reading = NodeReading::default();
+    reading.read(&WorkloadView::Present(mk_node()), at(asked));
+    reading
+}
+
+/// A reading that an observation uses again.
+fn mk_kept(asked: i64) -> NodeReading {
+    let mut reading = mk_read(asked);
+    if let Some(kept) = &mut reading.kept {
+        kept.is_live = false;
+    }
+    reading
+}
+
+fn mk_state(step: Step) -> State {
+    State {
+        step,
+        ..State::new(at(0))
+    }
+}
+
+fn mk_decision(state: State, next: Next) -> Decision {
+    Decision {
+        state,
+        next,
+        reason: Reason::Working,
+        notes: Vec::new(),
+        begins: false,
+    }
+}
+
+fn rests(before: &State, after: State) -> bool {
+    rests_on_node(Some(before), &mk_decision(after, Next::Write))
+}
+
+#[test]
+fn f12_reading_stands_only_while_the_watch_shows_the_same_node() {
+    let state = mk_state(Step::Booting);
+    let stands = |seen: Option<&NodeFacts>| {
+        let mut reading = mk_read(0);
+        reading.standing(seen, Some(&state), at(1)).is_some()
+    };
+    assert!(stands(Some(&mk_seen())));
+    assert!(!stands(None), "a Node that the watch lacks is read live");
+    let changes: [fn(&mut NodeFacts); 4] = [
+        |node| node.uid = "v".into(),
+        |node| node.ready = true,
+        |node| node.boot_id = "boot-2".into(),
+        |node| node.taint = crate::remediation::Taint::Ours,
+    ];
+    for change in changes {
+        let mut seen = mk_seen();
+        change(&mut seen);
+        assert!(!stands(Some(&seen)), "{seen:?}");
+    }
+}
+
+#[test]
+fn f12_absence_and_silence_are_not_kept() {
+    let views = [
+        WorkloadView::NotJoined,
+        WorkloadView::Missing { name: "n".into() },
+        WorkloadView::Unreachable { why: "w".into() },
+        WorkloadView::ClusterGone { name: "c".into() },
+    ];
+    for view in views {
+        let mut reading = mk_read(0);
+        reading.read(&view, at(1));
+        assert_eq!(reading.kept, None);
+    }
+}
+
+#[test]
+fn f5_reading_is_kept_for_a_bounded_time() {
+    let age_is_short = |step, asked, now| {
+        let mut reading = mk_read(asked);
+        let state = mk_state(step);
+        let seen = mk_seen();
+        let stands = reading.standing(Some(&seen), Some(&state), at(now));
+        stands.is_some()
+    };
+    assert!(age_is_short(Step::Booting, 0, 29));
+    assert!(!age_is_short(Step::Booting, 0, 30));
+    assert!(age_is_short(Step::Tainting, 0, 9));
+    assert!(!age_is_short(Step::Tainting, 0, 10));
+    assert!(!age_is_short(Step::Draining, 0, 2), "read beside its pods");
+    assert!(!age_is_short(Step::Booting, 5, 0), "the clock was set back");
+    let mut first = mk_read(0);
+    let none = first.standing(Some(&mk_seen()), None, at(0));
+    assert_eq!(none, None, "a process that has no state reads");
+}
+
+#[test]
+fn live_reading_suffices_for_every_decision() {
+    let state = mk_state(Step::Restoring);
+    let end = mk_decision(state.clone(), Next::Done(RemediationOutcome::Succeeded));
+    assert!(mk_read(0).suffices(Some(&state), &end, at(60)));
+    assert!(NodeReading::default().suffices(Some(&state), &end, at(60)));
+    assert!(!mk_kept(0).suffices(Some(&state), &end, at(60)));
+    assert!(
+        mk_kept(0).suffices(Some(&state), &end, at(1)),
+        "as for a reading of the BMC"
+    );
+    assert!(!mk_kept(0).suffices(Some(&state), &end, at(2)));
+}
+
+#[test]
+fn f5_reading_from_before_the_confirmed_off_does_not_pin_the_lease() {
+    let mut state = mk_state(Step::ConfirmingOff);
+    state.attempt.off = Some(OffEvidence::Person { at: at(5) });
+    let mut pinned = state.clone();
+    pinned.attempt.node = Some(PinnedNode::of(&mk_node()));
+    pinned.attempt.lease_at_off = Some("r".into());
+    let decision = mk_decision(pinned, Next::Write);
+    assert!(!mk_kept(4).suffices(Some(&state), &decision, at(5)));
+    assert!(!mk_kept(5).suffices(Some(&state), &decision, at(5)));
+    assert!(mk_kept(6).suffices(Some(&state), &decision, at(7)));
+}
+
+#[test]
+fn effects_on_power_taint_and_end_rest_on_a_live_reading() {
+    let state = mk_state(Step::PoweringOff);
+    let needs = |command: Command| {
+        rests_on_node(Some(&state), &mk_decision(state.clone(), Next::Do(command)))
+    };
+    let interrupt = Interrupt {
+        id: "i".into(),
+        system_uuid: String::new(),
+        serial: String::new(),
+    };
+    let live = [
+        Command::AddHold,
+        Command::RemoveHold,
+        Command::PowerOff {
+            id: "o".into(),
+            device: PowerDevice::Bmc,
+            command_after: Duration::ZERO,
+            system_uuid: String::new(),
+            serial: String::new(),
+        },
+        Command::PowerOn {
+            id: "o".into(),
+            device: PowerDevice::Bmc,
+        },
+        Command::CollectEvidence {
+            interrupt: Some(interrupt),
+        },
+        Command::Release,
+        Command::AddTaint,
+        Command::RemoveTaint,
+        Command::DeletePods {
+            node: "u".into(),
+            pods: Vec::new(),
+        },
+        Command::DeleteNode { uid: "u".into() },
+        Command::RemoveFinalizer(RemediationOutcome::Withdrawn),
+    ];
+    for command in live {
+        assert!(needs(command.clone()), "{command:?}");
+    }
+    let kept = [
+        Command::AddFinalizer,
+        Command::ReadPower,
+        Command::Cancel { id: "o".into() },
+        Command::CollectEvidence { interrupt: None },
+    ];
+    for command in kept {
+        assert!(!needs(command.clone()), "{command:?}");
+    }
+    let wait = mk_decision(state.clone(), Next::Wait(at(1)));
+    assert!(!rests_on_node(Some(&state), &wait));
+}
+
+#[test]
+fn end_that_was_decided_live_is_carried_out_without_another_reading() {
+    let end = |step| {
+        let state = mk_state(step);
+        let next = Next::Do(Command::RemoveFinalizer(RemediationOutcome::Succeeded));
+        rests_on_node(Some(&state), &mk_decision(state.clone(), next))
+    };
+    assert!(end(Step::Restoring));
+    assert!(!end(Step::Succeeded));
+}
+
+#[test]
+fn beginning_drained_and_recovered_rest_on_a_live_reading() {
+    let live = [
+        (Step::Pending, Step::Holding),
+        (Step::Retrying, Step::Holding),
+        (Step::ConfirmingOff, Step::PoweringOn),
+        (Step::Draining, Step::PoweringOn),
+        (Step::Booting, Step::PoweringOn),
+        (Step::Restoring, Step::Succeeded),
+        (Step::Restoring, Step::Retrying),
+        (Step::Pending, Step::Succeeded),
+        (Step::PoweringOff, Step::Aborting),
+    ];
+    for (before, after) in live {
+        assert!(
+            rests(&mk_state(before), mk_state(after)),
+            "{before:?} {after:?}"
+        );
+    }
+    let of_power = [
+        (Step::Holding, Step::PoweringOff),
+        (Step::PoweringOff, Step::ConfirmingOff),
+        (Step::ConfirmingOff, Step::Tainting),
+        (Step::PoweringOn, Step::Booting),
+        (Step::Booting, Step::Restoring),
+    ];
+    for (before, after) in of_power {
+        assert!(
+            !rests(&mk_state(before), mk_state(after)),
+            "{before:?} {after:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_concluded_from_the_node_is_written_on_a_live_reading() {
+    let before = mk_state(Step::Booting);
+    let concluded: [fn(&mut State); 6] = [
+        |s| s.attempt.node = Some(PinnedNode::of(&mk_node())),
+        |s| s.attempt.taint = Some(TaintOwner::Us),
+        |s| s.attempt.end_reason = Some(Reason::BootTimeout),
+        |s| s.attempt.drained = Some(at(1)),
+        |s| s.node_back = Some(at(1)),
+        |s| s.other_node = Some("o".into()),
+    ];
+    for conclude in concluded {
+        let mut after = before.clone();
+        conclude(&mut after);
+        assert!(rests(&before, after.clone()), "{after:?}");
+        // A step that is passed does not hide it.
+        after.step = Step::Restoring;
+        assert!(rests(&before, after.clone()), "{after:?}");
+    }
+    let mut tried = before.clone();
+    tried.tries = 1;
+    tried.retry_at = Some(at(1));
+    tried.failure = Some("f".into());
+    tried.confirmation_used = true;
+    assert!(!rests(&before, tried));
+}
+
+#[test]
+fn answer_to_a_change_keeps_the_lease_that_was_read() {
+    let mut reading = mk_read(0);
+    let tainted = NodeFacts {
+        taint: crate::remediation::Taint::Ours,
+        ..mk_seen()
+    };
+    reading.changed(tainted.clone());
+    let kept = reading.kept.clone().unwrap();
+    assert_eq!(kept.node.taint, crate::remediation::Taint::Ours);
+    assert_eq!(kept.node.lease, mk_node().lease);
+    let other = NodeFacts {
+        uid: "v".into(),
+        ..tainted
+    };
+    reading.changed(other);
+    assert_eq!(reading.kept, Some(kept), "of another Node");
+}
