@@ -74,12 +74,11 @@ pub enum Breakage {
     LeaseIsReport,
     KeptBegins,
     KeptTaints,
-    KeptEnds,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 50] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -130,7 +129,6 @@ impl Breakage {
         Self::LeaseIsReport,
         Self::KeptBegins,
         Self::KeptTaints,
-        Self::KeptEnds,
     ];
 
     /// The breakage in words, as reports print it.
@@ -185,7 +183,6 @@ impl Breakage {
             Self::LeaseIsReport => "a renewed Lease counts as a report of the Node",
             Self::KeptBegins => "a remediation begins on a Node that was read long before",
             Self::KeptTaints => "the taint is set on a Node that was read long before",
-            Self::KeptEnds => "a remediation ends on a Node that was read long before",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -199,9 +196,10 @@ impl Breakage {
             Self::UidNotPinned | Self::PodsUnguarded => (false, &[Fault::NodeReplaced]),
             Self::HoldLossUnseen => (true, &[Fault::HoldRemoved]),
             Self::OtherNodesIgnored => (false, &[Fault::Renamed]),
-            Self::LeaseIsReport | Self::KeptBegins => (false, &[Fault::Recovers]),
+            Self::LeaseIsReport => (false, &[Fault::Recovers]),
+            // A beginning waits for the claim of a new leader.
+            Self::KeptBegins => (false, &[Fault::Crash, Fault::Delay, Fault::Recovers]),
             Self::KeptTaints => (false, &[Fault::NodeReplaced]),
-            Self::KeptEnds => (true, &[Fault::Deposed, Fault::Deleted]),
             Self::CancelIgnored => (false, &[Fault::Deleted]),
             Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
             Self::JournalBelieved => (false, &[Fault::Deleted, Fault::JournalWiped]),
@@ -488,12 +486,6 @@ impl Breakage {
         match self {
             Self::KeptBegins => d.state.step == Step::Holding,
             Self::KeptTaints => d.state.step == Step::Tainting,
-            Self::KeptEnds => {
-                matches!(
-                    d.next,
-                    Next::Done(_) | Next::Do(Command::RemoveFinalizer(_))
-                )
-            }
             _ => false,
         }
     }
