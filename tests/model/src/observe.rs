@@ -278,7 +278,7 @@ pub fn decide(w: &World, breakage: Option<Breakage>) -> (Process, Observation, D
     let mut process = Process::clone(&w.process);
     let (o, d) = decide_once(w, &mut process, breakage);
     let shell = &mut process.shell;
-    let suffices = shell.node.suffices(shell.state.as_ref(), &d, NOW);
+    let suffices = shell.node.suffices(shell.state.as_ref(), &d);
     if suffices || breakage.is_some_and(|b| b.keeps_reading(&d)) {
         return (process, o, d);
     }

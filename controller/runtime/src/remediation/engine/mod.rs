@@ -355,7 +355,7 @@ impl RemediationLoop {
             observation.conflict = permission.refused;
         }
         let decision = step(&observation, state, now);
-        if !self.memory.shell.node.suffices(state, &decision, now) {
+        if !self.memory.shell.node.suffices(state, &decision) {
             self.memory.shell.node.forget();
             return Ok(None);
         }

@@ -130,7 +130,7 @@ impl Observer {
         let state = memory.shell.state.as_ref();
         let suffices = |seen: &Observed| {
             let decision = step(&seen.observation, state, now);
-            memory.shell.node.suffices(state, &decision, now)
+            memory.shell.node.suffices(state, &decision)
         };
         if seen.as_ref().is_ok_and(|seen| !suffices(seen)) {
             memory.shell.node.forget();

@@ -10,8 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::{
-    Attempt, Command, Decision, LATEST_READING_AGE, Next, NodeFacts, OffEvidence, State, Step,
-    WorkloadView,
+    Attempt, Command, Decision, LATEST_READING_AGE, Next, NodeFacts, State, Step, WorkloadView,
 };
 
 /// Maximum age of a reading that a wait shows, where the Lease may show that another host was switched off (F5).
@@ -84,15 +83,9 @@ impl NodeReading {
     /// Whether a decision may be carried out on the reading that it was made on. Otherwise the Node has to be read
     /// live, and it is decided again.
     #[must_use]
-    pub fn suffices(&self, state: Option<&State>, decision: &Decision, now: Timestamp) -> bool {
-        let Some(kept) = self.kept.as_ref().filter(|kept| !kept.is_live) else {
-            return true;
-        };
-        let off = state.and_then(|s| s.attempt.off.as_ref());
-        // Nothing that was read before the host was off tells what its kubelet did after that.
-        let is_since_off = off.is_none_or(|off| kept.asked > OffEvidence::at(off));
-        let is_fresh = age(kept.asked, now).is_some_and(|age| age < LATEST_READING_AGE);
-        is_fresh && is_since_off || !rests_on_node(state, decision)
+    pub fn suffices(&self, state: Option<&State>, decision: &Decision) -> bool {
+        let is_kept = self.kept.as_ref().is_some_and(|kept| !kept.is_live);
+        !is_kept || !rests_on_node(state, decision)
     }
 }
 

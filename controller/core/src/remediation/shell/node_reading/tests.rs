@@ -1,6 +1,6 @@
 use super::*;
 use crate::remediation::{
-    Interrupt, PinnedNode, PowerDevice, Reason, RemediationOutcome, TaintOwner,
+    Interrupt, OffEvidence, PinnedNode, PowerDevice, Reason, RemediationOutcome, TaintOwner,
 };
 
 fn at(seconds: i64) -> Timestamp {
@@ -134,27 +134,21 @@ fn f5_reading_is_kept_for_a_bounded_time() {
 fn live_reading_suffices_for_every_decision() {
     let state = mk_state(Step::Restoring);
     let end = mk_decision(state.clone(), Next::Done(RemediationOutcome::Succeeded));
-    assert!(mk_read(0).suffices(Some(&state), &end, at(60)));
-    assert!(NodeReading::default().suffices(Some(&state), &end, at(60)));
-    assert!(!mk_kept(0).suffices(Some(&state), &end, at(60)));
-    assert!(
-        mk_kept(0).suffices(Some(&state), &end, at(1)),
-        "as for a reading of the BMC"
-    );
-    assert!(!mk_kept(0).suffices(Some(&state), &end, at(2)));
+    assert!(mk_read(0).suffices(Some(&state), &end));
+    assert!(NodeReading::default().suffices(Some(&state), &end));
+    assert!(!mk_kept(0).suffices(Some(&state), &end));
 }
 
 #[test]
-fn f5_reading_from_before_the_confirmed_off_does_not_pin_the_lease() {
+fn f5_kept_reading_does_not_pin_the_lease() {
     let mut state = mk_state(Step::ConfirmingOff);
     state.attempt.off = Some(OffEvidence::Person { at: at(5) });
     let mut pinned = state.clone();
     pinned.attempt.node = Some(PinnedNode::of(&mk_node()));
     pinned.attempt.lease_at_off = Some("r".into());
     let decision = mk_decision(pinned, Next::Write);
-    assert!(!mk_kept(4).suffices(Some(&state), &decision, at(5)));
-    assert!(!mk_kept(5).suffices(Some(&state), &decision, at(5)));
-    assert!(mk_kept(6).suffices(Some(&state), &decision, at(7)));
+    assert!(!mk_kept(6).suffices(Some(&state), &decision));
+    assert!(mk_read(6).suffices(Some(&state), &decision));
 }
 
 #[test]
