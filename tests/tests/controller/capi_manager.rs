@@ -1,7 +1,8 @@
 //! Coexistence with Cluster API's own manager, with its webhooks and conversions: its health check creates
 //! and withdraws Rackhand's remediations, and its MachineSet replaces escalated Machines. Rackhand leaves its
-//! checks alone, evaluates a check that is paused for Cluster API and annotated for Rackhand, and no two
-//! controllers overwrite each other.
+//! checks alone, evaluates a check that is paused for Cluster API and annotated for Rackhand, touches no Machine
+//! that an owner replaces by itself, begins nothing while a Machine is updated in place, and no two controllers
+//! overwrite each other.
 //!
 //! `hack/setup --print-capi` brings the manager; the test plays the infrastructure provider.
 
@@ -28,6 +29,15 @@ const PAUSED: &str = "cluster.x-k8s.io/paused";
 const EVALUATE: &str = "rackhand.dev/evaluate";
 /// The MachineDeployment whose check Rackhand evaluates.
 const OURS: &str = "ours";
+/// The MachineDeployment whose check has no template.
+const OWNED: &str = "owned";
+/// The MachineDeployment whose Machine is updated in place.
+const UPDATED: &str = "updated";
+/// On a Machine: the hooks that Cluster API has to call, here for the end of an update in place.
+const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
+const UPDATE_HOOK: &str = "UpdateMachine";
+/// Keeps the provider of the test from assigning the host again.
+const UNHEALTHY: &str = "capi.metal3.io/unhealthy";
 /// Field managers of Rackhand and of Cluster API in `managedFields`.
 const US: &str = "rackhand-controller";
 const THEM: &str = "manager";
@@ -47,7 +57,7 @@ struct World {
 async fn cluster_api_manager_requests_remediation_and_handles_escalation() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = StageConfig::steady(
-        vec![RackSpec::new("r", 5, HostLink::Managed)],
+        vec![RackSpec::new("r", 8, HostLink::Managed)],
         &["--cooperative-grace=0s"],
     );
     config.cluster_api = true;
@@ -74,6 +84,14 @@ async fn cluster_api_manager_requests_remediation_and_handles_escalation() {
         "check_paused_for_cluster_api_with_evaluate_annotation_is_evaluated_by_rackhand",
         ours_alone(w),
     );
+    all.add(
+        "cluster_api_machine_set_replaces_machine_of_check_without_template",
+        owner_replaces(w),
+    );
+    all.add(
+        "remediation_waits_while_cluster_api_updates_the_machine_in_place",
+        updated_in_place(w),
+    );
     let outcome = match all.run().await {
         Ok(()) => settled(w).await.and_then(|()| theirs_untouched(w)),
         failed => failed,
@@ -95,15 +113,24 @@ async fn begin(w: &World) -> Result<()> {
         machine.name_any() == "control-plane"
     })
     .await?;
-    for (name, boot) in [("good", "120s"), ("bad", "5s"), (OURS, "120s")] {
+    let deployments = ["good", "bad", OURS, OWNED, UPDATED];
+    for name in deployments {
+        let boot = if name == "bad" { "5s" } else { "120s" };
         for mut object in deployment(name, boot) {
-            if name == OURS && object["kind"] == "MachineHealthCheck" {
-                object["metadata"]["annotations"] = json!({ PAUSED: "", EVALUATE: "true" });
+            match (name, object["kind"].as_str()) {
+                (OURS, Some("MachineHealthCheck")) => {
+                    object["metadata"]["annotations"] = json!({ PAUSED: "", EVALUATE: "true" });
+                }
+                (OWNED, Some("MachineHealthCheck")) => {
+                    let spec = object["spec"].as_object_mut();
+                    spec.and_then(|spec| spec.remove("remediation"));
+                }
+                _ => {}
             }
             apply(&w.stage.client, object).await?;
         }
     }
-    for name in ["good", "bad", OURS] {
+    for name in deployments {
         node_of(w, name, of(name)).await?;
         healthy(w, name).await?;
     }
@@ -441,6 +468,66 @@ async fn ours_alone(w: &World) -> Result<()> {
     Ok(())
 }
 
+/// The check has no template: the MachineSet deletes the Machine, and Rackhand has no part in it.
+async fn owner_replaces(w: &World) -> Result<()> {
+    let (machine, host) = node_of(w, OWNED, of(OWNED)).await?;
+    let hosts = w.stage.bare_metal_hosts();
+    w.stage.annotate(&hosts, &host, UNHEALTHY, Some("")).await?;
+    ensure!(w.stage.host(&host)?.hang(), "{host} was up");
+    let (next, other) = node_of(w, "the replacement", |candidate| {
+        of(OWNED)(candidate) && candidate.name_any() != machine
+    })
+    .await?;
+    ensure!(other != host, "{next} got the same host");
+    healthy(w, OWNED).await?;
+    wait_until("the old Machine is gone", LONG, || async {
+        let old = w.stage.machines().get_opt(&machine).await?;
+        Ok(old.map_or(Ok(()), |old| Err(format!("{:?}", old.metadata))))
+    })
+    .await?;
+
+    let versions = w.recorder.of("Machine", &machine);
+    let is_owned = |v: &Record| both(&v.object, "OwnerRemediated")[0].as_deref() == Some("False");
+    ensure!(versions.iter().any(is_owned), "it was handed to its owner");
+    let by = writers(&versions);
+    ensure!(!by.contains(US), "Rackhand wrote the Machine: {by:?}");
+    let requests = w.recorder.of("Metal3Remediation", &machine);
+    ensure!(requests.is_empty(), "{} remediations", requests.len());
+    ensure!(w.recorder.taints(&host).is_empty(), "{host} was tainted");
+    w.stage.untouched(&host)?;
+    w.stage.untouched(&other)
+}
+
+/// An update in place that ends: Cluster API has removed its annotation, and its last hook is pending. It shows that
+/// as the condition `Updating`.
+async fn updated_in_place(w: &World) -> Result<()> {
+    let (machine, host) = node_of(w, UPDATED, of(UPDATED)).await?;
+    let machines = w.stage.machines();
+    w.stage
+        .annotate(&machines, &machine, PENDING_HOOKS, Some(UPDATE_HOOK))
+        .await?;
+    ensure!(w.stage.host(&host)?.hang(), "{host} was up");
+    let seen = w.stage.wait_blocked(&machine, "MachineUpdating").await?;
+    ensure!(
+        seen.message.contains("condition Updating"),
+        "{}",
+        seen.message
+    );
+    w.stage.untouched(&host)?;
+    w.stage
+        .annotate(&machines, &machine, PENDING_HOOKS, None)
+        .await?;
+    wait_until("withdrawn", LONG, || async {
+        let seen = w.stage.remediation(&machine).await?;
+        Ok(seen.map_or(Ok(()), |s| {
+            Err(format!("{} {}: {}", s.step, s.reason, s.message))
+        }))
+    })
+    .await?;
+    healthy(w, UPDATED).await?;
+    w.stage.one_cycle(&host)
+}
+
 /// Checks that no controller writes to checks and Machines after the scenarios.
 async fn settled(w: &World) -> Result<()> {
     wait_until("checks and Machines no longer change", LONG, || async {
@@ -474,7 +561,7 @@ async fn settled(w: &World) -> Result<()> {
 
 /// By default Rackhand does not evaluate a check of Cluster API.
 fn theirs_untouched(w: &World) -> Result<()> {
-    for check in ["good", "bad"] {
+    for check in ["good", "bad", OWNED, UPDATED] {
         let versions = w.recorder.of("MachineHealthCheck", check);
         let by = writers(&versions);
         ensure!(by.contains(THEM) && !by.contains(US), "{check}: {by:?}");
