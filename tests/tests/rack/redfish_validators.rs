@@ -13,7 +13,8 @@ use std::time::Duration;
 use rackhand_tests::pki::Pki;
 use rackhand_tests::rack::redfish::{Profile, Vendor};
 use rackhand_tests::rack::{
-    BootOverride, HostConfig, OverrideLifetime, Rack, RackConfig, ResetType, SimHost,
+    BootOverride, HostConfig, HostView, OsState, OverrideLifetime, Rack, RackConfig, ResetType,
+    SimHost,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -159,8 +160,9 @@ fn schemas() -> PathBuf {
     manifest.parent().unwrap().join("redfish-csdl/csdl")
 }
 
-/// Gives the validator something to see: an event, and a pending boot source.
-fn prepare(host: &SimHost) {
+/// Gives the validator something to see: an event, and a pending boot source. Returns when the host is up again: a GPU
+/// board cannot be read while its host is off.
+async fn prepare(host: &SimHost) {
     host.with_settings(|_, settings| {
         settings.boot.pending = Some(BootOverride {
             lifetime: OverrideLifetime::Once,
@@ -169,10 +171,12 @@ fn prepare(host: &SimHost) {
         });
     });
     host.switch(ResetType::PowerCycle, "a test");
+    let is_up = |view: &HostView| view.counters.boots == 1 && view.os == OsState::Running;
+    host.wait_for(PATIENCE, "up again", is_up).await.unwrap();
 }
 
 async fn service_is_valid(bench: Arc<Bench>, schemas: Arc<TempDir>, vendor: Vendor) {
-    prepare(bench.host(vendor));
+    prepare(bench.host(vendor)).await;
     let mut command = peer("rf_service_validator");
     command
         .args(["-u", "admin", "-p", "secret", "--authtype", "Basic"])
