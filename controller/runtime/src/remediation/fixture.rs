@@ -548,7 +548,7 @@ impl Fixture {
     pub(crate) fn engine(&self) -> RemediationLoop {
         let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
         RemediationLoop::new(
-            self.context.clone(),
+            &self.context,
             id,
             "uid-r1".into(),
             Arc::default(),

@@ -72,7 +72,7 @@ fn log_failure(remediation: &RemediationId, error: &ApiError, failures: u32) {
 
 impl RemediationLoop {
     pub(super) fn new(
-        context: Arc<Context>,
+        context: &Arc<Context>,
         id: RemediationId,
         uid: String,
         wake: Arc<Notify>,

@@ -180,8 +180,8 @@ fn refresh(
         let (context, id) = (context.clone(), id.clone());
         let (wake, interest) = (task.wake.clone(), task.interest.clone());
         move || {
-            let (context, id, uid) = (context.clone(), id.clone(), uid.clone());
-            engine::RemediationLoop::new(context, id, uid, wake.clone(), interest.clone())
+            let (id, uid) = (id.clone(), uid.clone());
+            engine::RemediationLoop::new(&context, id, uid, wake.clone(), interest.clone())
         }
     };
     let (metrics, stop) = (context.metrics.clone(), task.stop.clone());

@@ -65,6 +65,10 @@ pub(super) fn kinds_of(check: &NodeCheck) -> BTreeSet<ExternalKind> {
         .collect()
 }
 
+fn is_dry_run(view: &NodeHealthCheckView) -> bool {
+    view.meta.is_annotated_true(DRY_RUN_ANNOTATION)
+}
+
 impl NodeHealthChecks {
     /// Reads whether the Nodes and the checks are watched.
     pub(super) fn read_connection(&mut self, index: &Index) {
@@ -73,10 +77,10 @@ impl NodeHealthChecks {
     }
 
     /// A Lease has changed or is new.
-    pub(super) fn put_lease(&mut self, name: String, lease: HeldLease) {
-        if self.leases.get(&name) != Some(&lease) {
-            self.leases.insert(name.clone(), lease);
-            self.lease_changed(&name);
+    pub(super) fn put_lease(&mut self, name: &str, lease: HeldLease) {
+        if self.leases.get(name) != Some(&lease) {
+            self.leases.insert(name.to_owned(), lease);
+            self.lease_changed(name);
         }
     }
 
@@ -208,21 +212,20 @@ impl NodeHealthChecks {
         }
         let spares = self.openshift.spares_terminating();
         let check = Arc::new(rules::check(&view, spares));
-        let dry_run = view.meta.is_annotated_true(DRY_RUN_ANNOTATION);
         self.dirty.insert(key.clone());
         let mut memory = None;
         if let Some(known) = self.checks.get_mut(key)
             && known.check.uid == check.uid
         {
             known.object = object.clone();
-            known.dry_run = dry_run;
+            known.dry_run = is_dry_run(&view);
             if known.check == check && known.selector == view.selector {
                 return;
             }
             memory = Some(std::mem::take(&mut known.memory));
         }
         let memory = memory.unwrap_or_else(|| rules::memory(&view));
-        self.begin(engine, key, object, &view, check, memory, dry_run);
+        self.begin(engine, key, object, &view, check, memory);
     }
 
     /// Starts the evaluation of a check, or changes its rules.
@@ -234,7 +237,6 @@ impl NodeHealthChecks {
         view: &NodeHealthCheckView,
         check: Arc<Check>,
         memory: NodeCheckStatus,
-        dry_run: bool,
     ) {
         let now = Timestamp::now();
         let mut fleet = Fleet::new(Check::clone(&check), now);
@@ -271,7 +273,7 @@ impl NodeHealthChecks {
             blocked: Default::default(),
             due: BTreeSet::new(),
             actions,
-            dry_run,
+            dry_run: is_dry_run(view),
         };
         self.checks.insert(key.clone(), check);
         engine.begin_check(key);

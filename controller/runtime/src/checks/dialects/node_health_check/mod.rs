@@ -157,7 +157,7 @@ impl Dialect for NodeHealthChecks {
                 self.request_changed(&kind, &key);
             }
             WatchEvent::Requests(external_requests::WatchEvent::Synced(_)) => self.evaluate_all(),
-            WatchEvent::Lease(name, lease) => self.put_lease(name, lease),
+            WatchEvent::Lease(name, lease) => self.put_lease(&name, lease),
             WatchEvent::LeaseGone(name) => self.remove_lease(&name),
             WatchEvent::Leases(keys) => self.keep_leases(&keys),
             WatchEvent::Template(of) => self.template_changed(engine, &of),
