@@ -17,9 +17,9 @@ use crate::{
 /// The program that is the BMC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BmcKind {
-    /// OpenIPMI's simulator.
+    /// OpenIPMI's simulator, over IPMI.
     IpmiSim,
-    /// sushy-emulator.
+    /// OpenStack's sushy-emulator, over Redfish.
     Sushy,
 }
 

@@ -202,7 +202,7 @@ impl RealHost {
     /// Makes the kernel panic, by an NMI of unknown cause.
     ///
     /// # Errors
-    /// QEMU refuses.
+    /// QEMU rejects the command, or has ended.
     pub fn panic(&self) -> Result<()> {
         self.qmp("inject-nmi", &json!({}))
     }
@@ -210,7 +210,7 @@ impl RealHost {
     /// Unplugs or plugs the network cable.
     ///
     /// # Errors
-    /// QEMU refuses.
+    /// QEMU rejects the command, or has ended.
     pub fn plug_network(&self, plugged: bool) -> Result<()> {
         self.qmp("set_link", &json!({ "name": "card0", "up": plugged }))
     }

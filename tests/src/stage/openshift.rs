@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use kube::Api;
-use kube::api::DynamicObject;
-use serde_json::Value;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
 
 use super::{NAMESPACE, Stage, cluster_api::prepared};
 use crate::{
@@ -184,6 +184,21 @@ impl Stage {
             }
         }
         self.install("openshift").await
+    }
+
+    /// Makes a Machine of OpenShift the consumer of a BareMetalHost.
+    ///
+    /// # Errors
+    /// The API server rejects the change.
+    pub async fn set_openshift_consumer(&self, host: &str, machine: &str) -> Result<()> {
+        let consumer = json!({ "spec": { "consumerRef": {
+            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+            "name": machine, "namespace": NAMESPACE,
+        }}});
+        let (params, consumer) = (PatchParams::default(), Patch::Merge(consumer));
+        let hosts = self.bare_metal_hosts();
+        hosts.patch(host, &params, &consumer).await?;
+        Ok(())
     }
 
     /// Starts OpenShift's controller of MachineHealthChecks.

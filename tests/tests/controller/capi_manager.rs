@@ -258,6 +258,17 @@ async fn node_of(
     .await
 }
 
+/// Waits until the remediation of a Machine is gone.
+async fn withdrawn(w: &World, machine: &str) -> Result<()> {
+    wait_until("withdrawn", LONG, || async {
+        let seen = w.stage.remediation(machine).await?;
+        Ok(seen.map_or(Ok(()), |s| {
+            Err(format!("{} {}: {}", s.step, s.reason, s.message))
+        }))
+    })
+    .await
+}
+
 /// Waits until Cluster API's health check counts its only Machine as healthy.
 async fn healthy(w: &World, check: &str) -> Result<()> {
     wait_until(&format!("{check} is healthy"), LONG, || async {
@@ -431,13 +442,7 @@ async fn ours_alone(w: &World) -> Result<()> {
         })
     })
     .await?;
-    wait_until("withdrawn", LONG, || async {
-        let seen = w.stage.remediation(&machine).await?;
-        Ok(seen.map_or(Ok(()), |s| {
-            Err(format!("{} {}: {}", s.step, s.reason, s.message))
-        }))
-    })
-    .await?;
+    withdrawn(w, &machine).await?;
     healthy(w, OURS).await?;
     w.stage.one_cycle(&host)?;
 
@@ -517,13 +522,7 @@ async fn updated_in_place(w: &World) -> Result<()> {
     w.stage
         .annotate(&machines, &machine, PENDING_HOOKS, None)
         .await?;
-    wait_until("withdrawn", LONG, || async {
-        let seen = w.stage.remediation(&machine).await?;
-        Ok(seen.map_or(Ok(()), |s| {
-            Err(format!("{} {}: {}", s.step, s.reason, s.message))
-        }))
-    })
-    .await?;
+    withdrawn(w, &machine).await?;
     healthy(w, UPDATED).await?;
     w.stage.one_cycle(&host)
 }

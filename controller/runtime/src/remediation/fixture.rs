@@ -17,19 +17,19 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Claims, Context, Endpoints, Reporter, act,
+    Context, Dependencies, act,
     engine::{ReconcileError, RemediationLoop},
-    observe::{self, Observed, power_policy::ObservedPolicies},
+    observe::{Observed, power_policy::ObservedPolicies},
     record::{
-        self, RecordStore, displayed_state,
+        displayed_state,
         remediation_state::{load_state, write_record},
     },
 };
 use crate::{
     agents::{AgentMetrics, AgentStatus, Agents, fixture::unseen_certificate},
-    clusters::{LeaseObservations, NodeComparisons, WorkloadReader, Workloads, sync::Syncs},
+    clusters::{NodeComparisons, Workloads, sync::Syncs},
     config::Config,
-    history::{Histories, HistoryReader},
+    history::Histories,
     leader::{
         LeaderMetrics,
         events::Events,
@@ -40,7 +40,6 @@ use crate::{
     store::{
         fake_api::Objects,
         index::{Connection, Index},
-        live_reader::LiveReader,
         object::{Key, Kind, Served},
         remediation::RemediationId,
     },
@@ -375,89 +374,23 @@ impl Fixture {
             ..Config::default()
         };
         let metrics = Arc::new(RemediationMetrics::register(&mut registry));
-        let (active, unevaluated) = (Arc::default(), Arc::<observe::Unevaluated>::default());
-        let histories = Arc::new(histories);
-        let reader = LiveReader::new(client.clone(), served.clone(), index.clone());
-        let reader = Arc::new(reader);
-        let endpoints = Arc::new(Endpoints::new(
-            client.clone(),
-            index.clone(),
-            reader.clone(),
-            agents.connections.clone(),
-        ));
-        let records = Arc::new(RecordStore::new(
-            client.clone(),
-            served.clone(),
-            index.clone(),
-            writer.clone(),
-        ));
-        let observe = observe::Context {
-            reader,
-            endpoints: endpoints.clone(),
-            index: index.clone(),
-            workloads: WorkloadReader::new(workloads.clone()),
-            agents: agents.connections.clone(),
-            queries: agents.queries.clone(),
-            config: Arc::new(config.clone()),
-            active: Arc::clone(&active),
-            unevaluated: unevaluated.clone(),
-            causes: live.causes.clone(),
-            history: live.history.clone(),
-            past: HistoryReader::new(histories.clone()),
-            comparisons: NodeComparisons::new(syncs),
-            leases: LeaseObservations::default(),
-        };
-        let act = act::Context {
-            client: client.clone(),
-            served: served.clone(),
-            index: index.clone(),
-            workloads: workloads.clone(),
-            agents: agents.connections,
-            queries: agents.queries,
-            commands: agents.commands,
-            holds: agents.holds,
-            endpoints,
-            records: records.clone(),
-            writer: writer.clone(),
-            metrics: metrics.clone(),
-            taint_time_added: config.taint_time_added,
-        };
-        let record = record::Context {
-            records: records.clone(),
-            index: index.clone(),
-            metrics: metrics.clone(),
-            history: live.history.clone(),
-            histories,
-            causes: live.causes.clone(),
-        };
-        let claims = Claims {
-            client: client.clone(),
-            served: served.clone(),
-            index: index.clone(),
-            records,
-            events: events.clone(),
-            identity: IDENTITY.to_owned(),
-            namespace: config.namespace,
-            watch_filter: None,
-        };
-        let reporter = Reporter {
-            index: index.clone(),
-            events: events.clone(),
-            metrics: metrics.clone(),
-        };
-        let context = Arc::new(Context {
-            observe: Arc::new(observe),
-            act: Arc::new(act),
-            record: Arc::new(record),
-            claims,
-            reporter: Arc::new(reporter),
-            index: index.clone(),
-            events,
+        let context = Dependencies {
+            config: &config,
+            client: &client,
+            identity: IDENTITY,
+            index: &index,
+            served: &served,
             metrics,
-            active,
-            unevaluated,
-            live,
-        });
+            live: &live,
+            workloads: &workloads,
+            agents: &agents,
+            writer: &writer,
+            events: &events,
+            active: &Arc::default(),
+            histories: &Arc::new(histories),
+            comparisons: NodeComparisons::new(syncs),
+        }
+        .context();
         let this = Self {
             objects,
             context,

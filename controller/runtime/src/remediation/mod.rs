@@ -1,6 +1,7 @@
 //! Runs remediations, one task per object: observe, decide in the core, carry out.
 
 pub(crate) mod act;
+mod context;
 mod endpoint;
 mod engine;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use context::Dependencies;
 pub(crate) use endpoint::Endpoints;
 pub(crate) use live_facts::LiveFacts;
 pub(crate) use metrics::RemediationMetrics;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Parts, remediations};
+use super::Parts;
 use crate::{
     agents::{AgentStatus, Agents},
     bmc_watch, checks,
@@ -18,7 +18,8 @@ use crate::{
     },
     orphaned_holds::{self, OrphanedHolds},
     power_policies::{self, PolicyStatus},
-    remediation, shared_causes,
+    remediation::{self, Dependencies},
+    shared_causes,
     store::index::ChangeQueue,
 };
 
@@ -119,13 +120,23 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         config.namespace.clone(),
         parts.live.history.clone(),
     ));
-    let remediations = remediations::context(
-        parts,
-        &agents,
-        (&writer, &events),
-        (&active, &histories),
-        NodeComparisons::new(syncs.clone()),
-    );
+    let remediations = Dependencies {
+        config: &parts.config,
+        client,
+        identity: parts.leader.identity(),
+        index,
+        served,
+        metrics: parts.metrics.remediation.clone(),
+        live: &parts.live,
+        workloads: &parts.workloads,
+        agents: &agents,
+        writer: &writer,
+        events: &events,
+        active: &active,
+        histories: &histories,
+        comparisons: NodeComparisons::new(syncs.clone()),
+    }
+    .context();
     let orphaned = OrphanedHolds {
         client: client.clone(),
         served: served.clone(),

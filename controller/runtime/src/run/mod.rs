@@ -3,7 +3,6 @@
 //! Invariant: no task outlives [`run`], and a task that ends early ends the process.
 
 mod actors;
-mod remediations;
 
 use std::{sync::Arc, time::Duration};
 

@@ -11,11 +11,7 @@ mod upstream;
 pub mod world;
 
 use anyhow::{Result, ensure};
-use kube::api::{Patch, PatchParams};
-use rackhand_tests::stage::{
-    HostLink, NAMESPACE, RackSpec, Recorder, Scenarios, Stage, StageConfig,
-};
-use serde_json::json;
+use rackhand_tests::stage::{HostLink, RackSpec, Recorder, Scenarios, Stage, StageConfig};
 
 use acts::{closed, owner, template};
 use marks::{external, left_to_openshift};
@@ -74,13 +70,8 @@ async fn openshift_checks_show_status_act_and_respect_pauses() {
 async fn begin(stage: &Stage) -> Result<()> {
     stage.install_openshift().await?;
     for host in ["template-1", "external-1", "external-2"] {
-        let consumer = json!({ "spec": { "consumerRef": {
-            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
-            "name": machine_of(host), "namespace": NAMESPACE,
-        }}});
         stage
-            .bare_metal_hosts()
-            .patch(host, &PatchParams::default(), &Patch::Merge(consumer))
+            .set_openshift_consumer(host, &machine_of(host))
             .await?;
     }
     stage.apply_rack_agents().await?;

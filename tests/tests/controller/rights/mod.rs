@@ -9,7 +9,6 @@ pub mod metrics;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use kube::api::{Patch, PatchParams};
 use rackhand_tests::{
     cluster::{Audit, Right, apply, apply_yaml, shipped_rights},
     process::free_port,
@@ -299,13 +298,8 @@ async fn with_openshift(dir: &Path) -> Audit {
     let outcome = async {
         stage.install_openshift().await?;
         for host in managed {
-            let consumer = json!({ "spec": { "consumerRef": {
-                "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
-                "name": machine_of(host), "namespace": NAMESPACE,
-            }}});
             stage
-                .bare_metal_hosts()
-                .patch(host, &PatchParams::default(), &Patch::Merge(consumer))
+                .set_openshift_consumer(host, &machine_of(host))
                 .await?;
         }
         stage.apply_rack_agents().await?;

@@ -8,12 +8,10 @@ mod case;
 mod table;
 
 use anyhow::{Result, ensure};
-use kube::api::{Patch, PatchParams};
 use rackhand_tests::{
     process::Process,
-    stage::{HostLink, NAMESPACE, RackSpec, Recorder, Scenarios, Stage, StageConfig},
+    stage::{HostLink, RackSpec, Recorder, Scenarios, Stage, StageConfig},
 };
-use serde_json::json;
 
 use super::world::{World, machine_of};
 use beside::{annotated, left_alone, requested};
@@ -60,13 +58,8 @@ async fn openshift_controller_and_rackhand_judge_alike_and_rackhand_remediates_i
 async fn begin(stage: &Stage) -> Result<Process> {
     stage.install_openshift_release().await?;
     for host in HOSTS {
-        let consumer = json!({ "spec": { "consumerRef": {
-            "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
-            "name": machine_of(host), "namespace": NAMESPACE,
-        }}});
         stage
-            .bare_metal_hosts()
-            .patch(host, &PatchParams::default(), &Patch::Merge(consumer))
+            .set_openshift_consumer(host, &machine_of(host))
             .await?;
     }
     stage.apply_rack_agents().await?;
