@@ -61,6 +61,26 @@ fn renewed_lease_without_a_status_of_this_boot_is_no_recovery() {
     }
 }
 
+/// A kubelet reports a new boot as not Ready, and as Ready about a second later.
+#[test]
+fn stopped_remediation_of_a_host_that_has_booted_waits_until_it_is_ready_or_the_boot_is_over() {
+    let mut o = mk_direct();
+    o.request.timed_out = true;
+    o.machine = Some(MachineView {
+        health_check_succeeded: Some(true),
+        ..MachineView::not_asked()
+    });
+    let s = mk_direct_state(Step::Restoring);
+    o.power = mk_power(16, PowerState::On);
+    assert_eq!(writes(&o, &s, 17).0.step, Step::Aborting, "not booted yet");
+    node(&mut o).boot_id = "boot-2".into();
+    assert_eq!(waits(&o, &s, 17).0, Reason::WaitingForHealth);
+    let (late, reason) = writes(&o, &s, 600);
+    assert_eq!((late.step, reason), (Step::Aborting, Reason::TimedOut));
+    node(&mut o).ready = true;
+    assert_eq!(writes(&o, &s, 18).0.step, Step::Succeeded);
+}
+
 /// Without a boot id, and of a Node that was not read before, the condition Ready must have changed since the off.
 #[test]
 fn status_from_before_the_off_is_no_recovery_without_a_boot_id() {

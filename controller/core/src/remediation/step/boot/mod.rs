@@ -124,6 +124,13 @@ impl StepContext<'_> {
         }
     }
 
+    /// Whether the kubelet has reported this boot and has yet to report Ready, within the boot timeout: the first status
+    /// of a boot is never Ready.
+    fn is_starting(&self, s: &State) -> bool {
+        let is_unready = self.node().is_some_and(|n| !n.ready);
+        is_unready && self.has_booted(s) && !matches!(self.boot_clock(s), BootClock::Over)
+    }
+
     /// Whether a person requested this remediation by an annotation of the Machine, and the host was power-cycled and
     /// its Node is Ready. The annotation alone would make the Machine unhealthy for ever.
     fn is_request_fulfilled(&self, s: &State) -> bool {
@@ -211,7 +218,7 @@ impl StepContext<'_> {
         }
         let recovered = self.recovered(&s) && same && self.has_booted(&s);
         match self.withdrawn() {
-            Some(why) if !recovered => return self.abort(s, why),
+            Some(why) if !recovered && !self.is_starting(&s) => return self.abort(s, why),
             None if s.attempt.end_reason == Some(Reason::BootTimeout) => {
                 return self.attempt_failed(s, Reason::BootTimeout);
             }
