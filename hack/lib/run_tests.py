@@ -41,6 +41,8 @@ PROOFS = {
 }
 # How many jobs may run beside those of the slots while the processors are idle.
 ADDITIONAL = 2
+# What the report shows of a failed test.
+SAID_LINES, SAID_WIDTH = 12, 400
 GRACE = 15
 """Seconds that a job has to end after it was told to."""
 
@@ -401,6 +403,20 @@ def main(arguments):
     sys.exit(1 if failed else 0)
 
 
+def said(log, name):
+    """The first lines of what a failed test says of its end."""
+    lines = log.read_text(errors="replace").splitlines()
+    begins = [at for at, line in enumerate(lines) if line.startswith(f"---- {name} std")]
+    if not begins:
+        return [line[:SAID_WIDTH] for line in lines[-SAID_LINES:]]
+    text = lines[begins[-1] + 1:]
+    ends = (at for at, line in enumerate(text) if line == "failures:" or line.startswith("---- "))
+    text = text[:next(ends, len(text))]
+    panics = (at for at, line in enumerate(text) if " panicked at " in line)
+    at = next(panics, 0)
+    return [line[:SAID_WIDTH] for line in text[at:at + SAID_LINES]]
+
+
 def report(jobs, seconds):
     slowest = sorted((time for job in jobs for time in
                       ((took, f"{job.program}: {name}") for took, name in job.times)), reverse=True)
@@ -408,10 +424,11 @@ def report(jobs, seconds):
         say("the slowest tests, from the beginning of each to its end, other programs beside it")
         for took, name in slowest[:10]:
             print(f"{took:7.1f} s  {name}", file=sys.stderr)
-    failures = [f"  {job.name}: {name}" for job in jobs for name in job.failures]
+    failures = [(job, name) for job in jobs for name in job.failures]
     if failures:
         say("failed:")
-        print("\n".join(failures), file=sys.stderr)
+    for job, name in failures:
+        print(f"  {job.name}: {name}", *said(job.log, name), sep="\n    ", file=sys.stderr)
     count = {word: sum(getattr(job, word) for job in jobs) for word in ("passed", "failed", "ignored")}
     busy = sum(job.processor for job in jobs) / seconds
     print(f"\n{count['passed']} passed, {count['failed']} failed, {count['ignored']} ignored"
