@@ -1,6 +1,6 @@
 //! Controllers that are killed, stopped or disconnected.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
@@ -35,17 +35,13 @@ pub async fn trouble_at_every_step(
         ensure!(stage.host(host)?.hang(), "{host} was up");
     }
     while !left.is_empty() {
-        let name = format!("controller-{number}");
-        let reached = async {
-            leads(stage, &name).await?;
+        let seen = under(stage, &mut number, BRIEF, async |name| {
+            leads(stage, name).await?;
             at_step(stage, recorder, &left).await
-        };
-        let seen = tokio::select! {
-            seen = reached => seen?,
-            ended = stage.supervise(&name) => return ended,
-        };
+        })
+        .await?;
         let begun = Instant::now();
-        suffer(stage, line, &name, trouble).await?;
+        suffer(stage, line, &format!("controller-{number}"), trouble).await?;
         number += 1;
         let mut others = Vec::new();
         for (host, step) in left.clone() {
@@ -63,21 +59,51 @@ pub async fn trouble_at_every_step(
             begun.elapsed()
         );
         line.mend();
-        start(stage, &format!("controller-{number}"), BRIEF).await?;
+        let lease = if left.is_empty() { CALM } else { BRIEF };
+        start(stage, &format!("controller-{number}"), lease).await?;
     }
-    let name = format!("controller-{number}");
-    tokio::select! {
-        done = all_finished(stage, recorder, &hosts) => done?,
-        ended = stage.supervise(&name) => return ended,
-    }
+    under(stage, &mut number, CALM, async |_| {
+        all_finished(stage, recorder, &hosts).await
+    })
+    .await?;
     for host in &hosts {
         commanded_once(stage, host)?;
     }
     ensure!(
-        stage.stop_controller(&name)?.success(),
+        stage
+            .stop_controller(&format!("controller-{number}"))?
+            .success(),
         "exits successfully after SIGTERM"
     );
     Ok(())
+}
+
+/// Waits while a controller works. One that ends by itself, because it could not renew its Lease in time on a
+/// busy machine, is followed by one of the next name: the Lease names its predecessor until then.
+async fn under<T>(
+    stage: &Stage,
+    number: &mut usize,
+    lease: &str,
+    done: impl AsyncFn(&str) -> Result<T>,
+) -> Result<T> {
+    loop {
+        let name = format!("controller-{number}");
+        let ended = async {
+            loop {
+                if let Some(status) = stage.controller_ended(&name) {
+                    return status;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let status = tokio::select! {
+            done = done(&name) => return done,
+            status = ended => status,
+        };
+        println!("    {name} ended by itself ({status})");
+        *number += 1;
+        start(stage, &format!("controller-{number}"), lease).await?;
+    }
 }
 
 /// Applies the fault to the controller, and waits until it has ended.
