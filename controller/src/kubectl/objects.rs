@@ -1,5 +1,7 @@
 //! Objects of kinds that a cluster may or may not serve.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use kube::{
     Api, Client,
@@ -8,6 +10,12 @@ use kube::{
     discovery::{ApiResource, Scope, pinned_kind},
 };
 use serde_json::Value;
+use tokio::time::sleep;
+
+/// How often a kind that discovery names, and of which nothing can be listed, is looked for again.
+const UNLISTED_TRIES: u32 = 20;
+/// Time before it is looked for again.
+const UNLISTED_PAUSE: Duration = Duration::from_millis(500);
 
 /// Kinds by group, with the versions that are read, the preferred one first.
 #[derive(Debug, Clone, Copy)]
@@ -93,17 +101,24 @@ pub(super) async fn served(client: &Client, name: KindName) -> anyhow::Result<Op
     Ok(None)
 }
 
-/// Lists all objects of a kind in all namespaces; none if the cluster does not serve the kind.
+/// Lists all objects of a kind in all namespaces; none if the cluster does not serve the kind. A kind whose CRD goes
+/// away may have no objects to list for a while before discovery stops naming it.
 ///
 /// # Errors
 /// The objects cannot be listed.
 pub(super) async fn list(client: &Client, name: KindName) -> anyhow::Result<Vec<DynamicObject>> {
-    let Some(served) = served(client, name).await? else {
-        return Ok(Vec::new());
-    };
-    let objects: Api<DynamicObject> = Api::all_with(client.clone(), &served.resource);
-    let listed = objects.list(&ListParams::default()).await;
-    Ok(listed.with_context(|| format!("{}s", name.kind))?.items)
+    let mut tries = UNLISTED_TRIES;
+    while let Some(served) = served(client, name).await? {
+        let objects: Api<DynamicObject> = Api::all_with(client.clone(), &served.resource);
+        match objects.list(&ListParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 && tries > 0 => {
+                tries -= 1;
+                sleep(UNLISTED_PAUSE).await;
+            }
+            listed => return Ok(listed.with_context(|| format!("{}s", name.kind))?.items),
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// Finds the only object of this name among these kinds, with its API.
@@ -206,5 +221,73 @@ impl Found {
             .await;
         self.object = patched.with_context(|| format!("{} {name} was not changed", self.what))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc,
+            atomic::{AtomicU32, Ordering},
+        },
+    };
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    const GROUP_VERSION: &str = "/apis/infrastructure.cluster.x-k8s.io/v1beta1";
+
+    /// An API server that lists nothing of a kind: what it answers is a route that it does not know. After `named`
+    /// requests for it, discovery stops naming the kind. Counts the lists.
+    fn without_route(named: u32) -> (Client, Arc<AtomicU32>) {
+        let lists = Arc::<AtomicU32>::default();
+        let (count, discoveries) = (lists.clone(), AtomicU32::new(0));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_named = request.uri().path() == GROUP_VERSION
+                && discoveries.fetch_add(1, Ordering::Relaxed) < named;
+            let resources = json!({
+                "kind": "APIResourceList", "apiVersion": "v1",
+                "groupVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+                "resources": [{
+                    "name": "metal3remediations", "singularName": "", "kind": "Metal3Remediation",
+                    "namespaced": true, "verbs": ["list"],
+                }],
+            });
+            if !is_named && request.uri().path().ends_with("/metal3remediations") {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            let answer = match is_named {
+                true => Response::new(Body::from(resources.to_string().into_bytes())),
+                false => Response::builder()
+                    .status(404)
+                    .header("content-type", "text/plain; charset=utf-8")
+                    .body(Body::from(b"404 page not found\n".to_vec()))
+                    .unwrap(),
+            };
+            std::future::ready(Ok::<_, Infallible>(answer))
+        });
+        (Client::new(service, "ns"), lists)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kind_that_is_not_served_any_more_has_no_objects() {
+        let (client, lists) = without_route(3);
+        let found = list(&client, METAL3_REMEDIATION).await.unwrap();
+        assert!(found.is_empty());
+        assert_eq!(lists.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kind_that_discovery_goes_on_naming_is_not_taken_for_gone() {
+        let (client, _) = without_route(u32::MAX);
+        let error = list(&client, METAL3_REMEDIATION).await.unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains("Metal3Remediations"), "{error}");
+        assert!(error.contains("404 page not found"), "{error}");
     }
 }

@@ -118,7 +118,7 @@ async fn remove_crds(client: &Client) -> anyhow::Result<()> {
             delete(&crds, "CustomResourceDefinition", &crd_name).await?;
             continue;
         }
-        if !crd.labels().contains_key(CRD_LABEL) {
+        if !crd.labels().contains_key(CRD_LABEL) || crd.metadata.deletion_timestamp.is_some() {
             continue;
         }
         match count(client, &crd).await? {
