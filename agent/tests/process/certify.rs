@@ -1,9 +1,21 @@
 //! `host certify` against simulated makes, and `sim --recording`.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    path::Path,
+    process::{Child, Stdio},
+};
 
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use rackhand_proto::v1::{self, begin_request::Action, power_client::PowerClient};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::kit::{Daemon, PASSWORD, Redfish, Site, UUID, command, wait_for};
 
 use super::simulated::{Sim, bare};
 
@@ -124,6 +136,142 @@ fn certification_needs_consent_and_an_unused_host() {
     assert!(ran.out.contains("sim-01: switch off hard"), "{}", ran.out);
     let on = sim.run(&["power", "status", "sim-01", "-o", "json"]);
     assert!(on.out.contains("\"power\": \"on\""), "{}", on.out);
+}
+
+/// A hold of a remediation, as a controller sets it.
+async fn hold(sim: &Sim, host: &str) {
+    let channel = rackhand_transport::connect_local(&sim.socket())
+        .await
+        .unwrap();
+    let mut client = PowerClient::new(channel);
+    let off = v1::PowerOff {
+        hold: true,
+        ..v1::PowerOff::default()
+    };
+    let begin = v1::BeginRequest {
+        operation_id: "off-1".to_owned(),
+        target: Some(v1::Target {
+            host: host.to_owned(),
+            endpoint: None,
+        }),
+        action: Some(Action::PowerOff(off)),
+        ..v1::BeginRequest::default()
+    };
+    client.begin(begin).await.unwrap();
+    let request = v1::AwaitRequest {
+        operation_id: "off-1".to_owned(),
+    };
+    let mut events = client.r#await(request).await.unwrap().into_inner();
+    while events.message().await.unwrap().is_some() {}
+}
+
+#[tokio::test]
+async fn held_host_is_not_certified() {
+    let sim = Sim::start(&["--hosts", "1", "--dead", "0"]);
+    hold(&sim, "sim-01").await;
+    for more in [&["--dry-run"][..], &[]] {
+        let ran = certify(&sim, "sim-01", more);
+        assert_eq!((ran.code, ran.out.as_str()), (3, ""), "{}", ran.err);
+        assert!(ran.err.contains("is held off by"), "{}", ran.err);
+    }
+    let off = sim.run(&["power", "status", "sim-01", "-o", "json"]);
+    assert!(off.out.contains("\"power\": \"off\""), "{}", off.out);
+}
+
+/// A certification of the first host, and what it printed until it began this step.
+fn until(site: &Site, dir: &Path, step: &str) -> (Child, BufReader<std::process::ChildStderr>) {
+    let dir = dir.to_str().unwrap();
+    let args = ["host", "certify", "node-1", "--yes", "--dir", dir];
+    let mut child = command(site, &args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.ends_with(&format!("node-1: {step}\n")) {
+        let read = err.read_line(&mut said).unwrap();
+        assert!(read > 0, "it ended before {step:?}: {said}");
+    }
+    (child, err)
+}
+
+/// Ends it; returns its exit code and what it printed after that.
+fn ended_by(
+    signal: Signal,
+    (mut child, mut err): (Child, BufReader<std::process::ChildStderr>),
+) -> (i32, String) {
+    kill(Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
+    let mut said = String::new();
+    err.read_to_string(&mut said).unwrap();
+    (child.wait().unwrap().code().unwrap(), said)
+}
+
+fn report(dir: &Path) -> (String, Value) {
+    let json = fs::read_to_string(dir.join("report.json")).unwrap();
+    let markdown = fs::read_to_string(dir.join("report.md")).unwrap();
+    for secret in [PASSWORD, UUID, "node-1", "worker-1", "127.0.0.1", "ABC123"] {
+        assert!(!markdown.contains(secret), "{secret}: {markdown}");
+        assert!(!json.contains(secret), "{secret}: {json}");
+    }
+    (markdown, serde_json::from_str(&json).unwrap())
+}
+
+#[test]
+fn f17_interrupted_certification_sends_no_further_power_off() {
+    let bmc = Redfish::start();
+    // It takes power-offs, and carries none out.
+    bmc.set_stubborn();
+    let site = Site::new(&[&bmc]);
+    let daemon = Daemon::start(&site);
+    let dir = site.dir.path().join("report");
+    let running = until(&site, &dir, "switch off hard");
+    wait_for("a power-off is sent", || bmc.offs() > 0);
+    let (code, said) = ended_by(Signal::SIGINT, running);
+    assert_eq!(code, 1, "{said}");
+    let line =
+        "node-1: ended by SIGINT at: switch off hard; a command that was sent is not revoked";
+    assert!(said.contains(line), "{said}");
+    let last = said.lines().last().unwrap();
+    assert_eq!(last, "host node-1: on, as it was found");
+
+    let listed = || daemon.run(&["operations", "list", "-o", "json"]).out;
+    wait_for("its operation ends", || {
+        let all: Value = serde_json::from_str(&listed()).unwrap();
+        all[0]["result"] == "caller-gone"
+    });
+    let sent = bmc.offs();
+    assert_eq!(daemon.run(&["power", "status", "node-1"]).code, 0);
+    assert_eq!((bmc.offs(), bmc.power()), (sent, "On"));
+    let (markdown, json) = report(&dir);
+    assert!(markdown.contains("It was interrupted"), "{markdown}");
+    assert_eq!(json["overall"], "failed", "{json}");
+    assert_eq!(daemon.stop(), 0);
+}
+
+#[test]
+fn certification_that_is_ended_while_the_host_is_off_tells_how_to_switch_it_on() {
+    let bmc = Redfish::start();
+    let site = Site::new(&[&bmc]);
+    let daemon = Daemon::start(&site);
+    let dir = site.dir.path().join("report");
+    let running = until(&site, &dir, "read while it is off");
+    let (offs, ons) = (bmc.offs(), bmc.ons());
+    let (code, said) = ended_by(Signal::SIGTERM, running);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("ended by SIGTERM at: read while it is off"),
+        "{said}"
+    );
+    let last = said.lines().last().unwrap();
+    let told = "host node-1: it was found on, and is off now; `power on node-1` switches it on";
+    assert_eq!(last, told);
+    assert_eq!((bmc.offs(), bmc.ons(), bmc.power()), (offs, ons, "Off"));
+    report(&dir);
+    let on = daemon.run(&["power", "on", "node-1"]);
+    assert_eq!((on.code, bmc.power()), (0, "On"), "{on:?}");
+    assert_eq!(daemon.stop(), 0);
 }
 
 #[test]
