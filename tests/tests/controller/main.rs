@@ -30,6 +30,7 @@ mod image;
 mod input;
 mod ipmi_remediation;
 mod ironic;
+mod kubelet;
 mod machine_requests;
 mod manifests;
 mod medik8s;

@@ -84,7 +84,7 @@ fn condition_keeps_its_last_transition_time() {
         "2026-01-01T00:00:00Z".parse().unwrap(),
         "2026-01-01T01:00:00Z".parse().unwrap(),
     );
-    let mut status = node::status(&host, "boot-1", None, early);
+    let mut status = node::status(&host, "boot-1", node::Readiness::Ready, None, early);
     let ready = |status: &Value| {
         let all = status["status"]["conditions"].as_array().unwrap().clone();
         all.into_iter().find(|one| one["type"] == "Ready").unwrap()["lastTransitionTime"].clone()
@@ -92,13 +92,25 @@ fn condition_keeps_its_last_transition_time() {
     assert_eq!(ready(&status), "2026-01-01T00:00:00Z");
     let existing: Node = serde_json::from_value(status.clone()).unwrap();
     assert_eq!(
-        ready(&node::status(&host, "boot-1", Some(&existing), late)),
+        ready(&node::status(
+            &host,
+            "boot-1",
+            node::Readiness::Ready,
+            Some(&existing),
+            late
+        )),
         "2026-01-01T00:00:00Z"
     );
     status["status"]["conditions"][3]["status"] = json!("Unknown");
     let existing: Node = serde_json::from_value(status).unwrap();
     assert_eq!(
-        ready(&node::status(&host, "boot-1", Some(&existing), late)),
+        ready(&node::status(
+            &host,
+            "boot-1",
+            node::Readiness::Ready,
+            Some(&existing),
+            late
+        )),
         "2026-01-01T01:00:00Z"
     );
 }
@@ -141,6 +153,75 @@ async fn start(api: &Api) -> Rack {
 fn is_running(api: &Api) -> bool {
     api.get("db-0")
         .is_some_and(|pod| pod["status"]["phase"] == "Running")
+}
+
+/// The changes of a Node and its Lease, as in the record of a real kubelet; of renewals without another change between
+/// them, the first.
+fn changes(writes: &[(String, Value)]) -> Vec<String> {
+    let mut changes: Vec<String> = Vec::new();
+    let mut last = [String::new(), String::new()];
+    for (key, object) in writes {
+        if key == "lease/n1" {
+            if changes.last().is_none_or(|last| last != "lease") {
+                changes.push("lease".to_owned());
+            }
+            continue;
+        }
+        let status = &object["status"];
+        let conditions = status["conditions"].as_array().into_iter().flatten();
+        let ready = conditions.into_iter().find(|one| one["type"] == "Ready");
+        let Some(ready) = ready else { continue };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let now = [
+            text(&status["nodeInfo"]["bootID"]),
+            format!(
+                "ready {} {}",
+                text(&ready["status"]),
+                text(&ready["reason"])
+            ),
+        ];
+        if now[0] != last[0] {
+            changes.push("boot ID".to_owned());
+        }
+        if now[1] != last[1] {
+            changes.push(now[1].clone());
+        }
+        last = now;
+    }
+    changes
+}
+
+#[tokio::test]
+async fn boot_is_reported_in_the_order_of_a_real_kubelet() {
+    let record: Value = serde_json::from_str(include_str!("../real/kubelet.json")).unwrap();
+    let recorded = record["phases"]["boot"].as_array().unwrap().iter();
+    let recorded = recorded.map(|change| change[1].as_str().unwrap().to_owned());
+    // The taints are the control plane's.
+    let recorded: Vec<_> = recorded
+        .filter(|change| !change.starts_with("taints"))
+        .collect();
+
+    let api = Api::new();
+    let rack = start(&api).await;
+    let host = rack.host("n1").unwrap();
+    let ready = |api: &Api, boot: &str| {
+        let node = api.get("n1").unwrap_or_default();
+        node["status"]["nodeInfo"]["bootID"] == json!(boot)
+            && node["status"]["conditions"][3]["status"] == "True"
+    };
+    let first = host.view().boot_id.unwrap();
+    api.until("first boot", |api| ready(api, &first)).await;
+    host.switch(ResetType::ForceOff, "test");
+    let off = |view: &HostView| view.power == PowerState::Off;
+    host.wait_for(SOON, "off", off).await.unwrap();
+    api.forget_writes();
+    host.switch(ResetType::On, "test");
+    let up = |view: &HostView| view.os == OsState::Running;
+    let view = host.wait_for(SOON, "up", up).await.unwrap();
+    let second = view.boot_id.unwrap();
+    api.until("second boot", |api| ready(api, &second)).await;
+
+    assert_eq!(changes(&api.writes()), recorded);
 }
 
 #[tokio::test]

@@ -20,6 +20,8 @@ use super::SOON;
 #[derive(Clone)]
 pub(crate) struct Api {
     objects: Arc<Mutex<BTreeMap<String, Value>>>,
+    /// Every object as it was written, with its key, in order.
+    writes: Arc<Mutex<Vec<(String, Value)>>>,
     events: broadcast::Sender<Value>,
     changes: watch::Sender<u64>,
 }
@@ -28,6 +30,7 @@ impl Api {
     pub(crate) fn new() -> Self {
         Self {
             objects: Arc::default(),
+            writes: Arc::default(),
             events: broadcast::Sender::new(100),
             changes: watch::Sender::new(0),
         }
@@ -62,7 +65,16 @@ impl Api {
 
     pub(crate) fn put(&self, key: &str, event: &str, object: &Value) {
         self.objects.lock().insert(key.to_owned(), object.clone());
+        self.writes.lock().push((key.to_owned(), object.clone()));
         self.tell(event, object);
+    }
+
+    pub(crate) fn writes(&self) -> Vec<(String, Value)> {
+        self.writes.lock().clone()
+    }
+
+    pub(crate) fn forget_writes(&self) {
+        self.writes.lock().clear();
     }
 
     pub(crate) fn take(&self, key: &str) {

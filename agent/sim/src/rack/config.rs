@@ -138,6 +138,9 @@ pub struct KubeletConfig {
     pub lease_interval: Duration,
     /// Interval of Node status updates.
     pub status_interval: Duration,
+    /// Time from the first status of a boot, which is not Ready, to the second, which is. A real kubelet takes about
+    /// a second.
+    pub unready_for: Duration,
     /// `spec.providerID` of the Node, set at registration.
     pub provider_id: Option<String>,
     /// Additional labels of the Node.
@@ -150,6 +153,7 @@ impl Default for KubeletConfig {
             enabled: true,
             lease_interval: Duration::from_millis(500),
             status_interval: Duration::from_secs(2),
+            unready_for: Duration::from_millis(100),
             provider_id: None,
             labels: BTreeMap::new(),
         }

@@ -145,6 +145,8 @@ pub struct Host {
     pub(crate) renewed: Duration,
     /// When it first reports a status of this boot.
     pub(crate) reports_from: Duration,
+    /// When it first reports Ready in this boot.
+    pub(crate) ready_from: Duration,
     /// Whether its Node counts as unreachable.
     pub(crate) unreachable: bool,
     /// Since when its Node is Ready, after it was not.
@@ -158,6 +160,11 @@ pub struct Host {
 }
 
 impl Host {
+    /// The boot ID that its kubelet reports.
+    pub(super) fn boot_id(&self) -> String {
+        format!("boot-{}", self.boots)
+    }
+
     pub(super) fn new(rack: usize, place: usize, link: Link, check: Check) -> Self {
         Self {
             name: format!("{}-h{place}", rack_name(rack)),
@@ -180,6 +187,7 @@ impl Host {
             containers: BTreeMap::new(),
             renewed: Duration::ZERO,
             reports_from: Duration::ZERO,
+            ready_from: Duration::ZERO,
             unreachable: false,
             ready_since: None,
             failed_at: None,

@@ -15,6 +15,8 @@ const RENEWAL: Duration = Duration::from_secs(10);
 /// The longest time from the first renewal of a boot to the first status, as measured on busy hosts. Until then the API
 /// shows the status of before.
 const LATEST_STATUS: Duration = Duration::from_secs(33);
+/// How long a Node is not Ready after its first status of a boot. A kubelet looks at its container runtime first.
+const STARTING: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 /// Where the workload runs.
 pub(super) const WORKLOAD: &str = "default";
 
@@ -27,7 +29,7 @@ impl World {
         self.renew_lease(id, epoch);
         self.after(reports - self.now(), move |world| {
             if world.fleet.host(id).epoch == epoch {
-                world.report_ready(id);
+                world.report_status(id);
                 world.settle_changes();
             }
         });
@@ -43,6 +45,7 @@ impl World {
         if self.api.get(NODES, "", &name).is_none() {
             self.log(format_args!("node {name} is registered anew"));
             self.register_node(id);
+            self.report_boot(id);
         }
     }
 
@@ -59,32 +62,52 @@ impl World {
         self.register(id);
         self.fleet.host_mut(id).renewed = now;
         self.api.renew_lease(&name);
-        self.report_ready(id);
+        self.report_status(id);
         self.settle_changes();
         self.sync_pods(id);
     }
 
-    /// Reports the Node as Ready where it is not, and the boot where it is new.
-    fn report_ready(&mut self, id: HostId) {
+    /// Reports a new boot as not Ready, and from some time later on the Node as Ready where it is not.
+    fn report_status(&mut self, id: HostId) {
         let host = self.fleet.host(id);
         if self.now() < host.reports_from || self.api.away || !host.kubelet_works() {
             return;
         }
-        let (name, boot) = (host.name.clone(), format!("boot-{}", host.boots));
+        let (name, ready_from, boot) = (host.name.clone(), host.ready_from, host.boot_id());
         let Some(node) = self.api.get(NODES, "", &name) else {
             return;
         };
+        let is_known = node["status"]["nodeInfo"]["bootID"] == *boot;
         let is_ready = node["status"]["conditions"][0]["status"] == "True";
-        let is_known = is_ready && node["status"]["nodeInfo"]["bootID"] == *boot;
-        self.count_recovery(id);
-        if is_known {
-            return;
+        if !is_known {
+            self.report_boot(id);
+        } else if self.now() >= ready_from {
+            self.count_recovery(id);
+            if !is_ready {
+                self.set_ready(&name, "True", "KubeletReady");
+                self.log(format_args!("node {name} is Ready"));
+            }
         }
-        self.set_ready(&name, "True", "KubeletReady");
+    }
+
+    /// Reports a boot as not Ready, and looks again once it is.
+    fn report_boot(&mut self, id: HostId) {
+        let starting = self.between(STARTING.0, STARTING.1);
+        let ready_from = self.now() + starting;
+        let host = self.fleet.host_mut(id);
+        host.ready_from = ready_from;
+        let (name, epoch, boot) = (host.name.clone(), host.epoch, host.boot_id());
+        self.set_ready(&name, "False", "KubeletNotReady");
         self.api.modify(NODES, "", &name, |node| {
             node["status"]["nodeInfo"]["bootID"] = boot.into();
         });
-        self.log(format_args!("node {name} is Ready"));
+        self.log(format_args!("node {name} reports its boot"));
+        self.after(starting, move |world| {
+            if world.fleet.host(id).epoch == epoch {
+                world.report_status(id);
+                world.settle_changes();
+            }
+        });
     }
 
     /// Sets the condition Ready of a Node.

@@ -216,7 +216,7 @@ fn node(host: &Host, now: &str) -> Value {
                 "lastHeartbeatTime": now, "lastTransitionTime": now,
             }],
             "nodeInfo": {
-                "bootID": format!("boot-{}", host.boots), "systemUUID": host.system_uuid(),
+                "bootID": host.boot_id(), "systemUUID": host.system_uuid(),
                 "machineID": "", "kernelVersion": "", "osImage": "", "containerRuntimeVersion": "",
                 "kubeletVersion": "v1.34.0", "kubeProxyVersion": "", "operatingSystem": "linux",
                 "architecture": "amd64",

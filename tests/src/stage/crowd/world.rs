@@ -125,7 +125,13 @@ pub(super) async fn kubelet(host: SimHost, client: Client) {
 
 async fn tell(host: &SimHost, client: &Client, boot_id: &str) -> Result<()> {
     let config = host.config();
-    let mut status = node::status(config, boot_id, None, Timestamp::now());
+    let mut status = node::status(
+        config,
+        boot_id,
+        node::Readiness::Ready,
+        None,
+        Timestamp::now(),
+    );
     status["status"]["images"] = images();
     let nodes: Api<Node> = Api::all(client.clone());
     let leases: Api<Lease> = Api::namespaced(client.clone(), LEASE_NAMESPACE);

@@ -18,6 +18,7 @@ pub mod pods;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::host::SimHost;
@@ -56,9 +57,10 @@ async fn run_boot(host: &SimHost, client: &kube::Client, boot_id: &str) {
     if let Some(name) = host.node_name() {
         config.name = name;
     }
+    let renewed = Notify::new();
     tokio::join!(
-        node_loop::post_status(&config, client, boot_id),
-        node_loop::renew_lease(&config, client),
+        node_loop::post_status(&config, client, boot_id, &renewed),
+        node_loop::renew_lease(&config, client, &renewed),
         pod_loop::run_pods(host, &config.name, client, boot_id),
     );
 }

@@ -71,10 +71,32 @@ pub fn amendment(host: &HostConfig, existing: &Node) -> Option<Value> {
         .then_some(patch)
 }
 
+/// Whether a kubelet has looked at its container runtime since its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It has not: its first status of a boot.
+    Starting,
+    Ready,
+}
+
 /// The status of the Node, as a strategic merge patch. An unchanged condition keeps its last
 /// transition time.
-pub fn status(host: &HostConfig, boot_id: &str, existing: Option<&Node>, now: Timestamp) -> Value {
+pub fn status(
+    host: &HostConfig,
+    boot_id: &str,
+    readiness: Readiness,
+    existing: Option<&Node>,
+    now: Timestamp,
+) -> Value {
     let amounts = json!({"cpu": "8", "memory": "32Gi", "pods": "110"});
+    let (ready, reason, message) = match readiness {
+        Readiness::Starting => (
+            "False",
+            "KubeletNotReady",
+            "container runtime status check may not have completed yet",
+        ),
+        Readiness::Ready => ("True", "KubeletReady", "kubelet is posting ready status"),
+    };
     let conditions = [
         (
             "MemoryPressure",
@@ -94,12 +116,7 @@ pub fn status(host: &HostConfig, boot_id: &str, existing: Option<&Node>, now: Ti
             "KubeletHasSufficientPID",
             "enough processes",
         ),
-        (
-            "Ready",
-            "True",
-            "KubeletReady",
-            "kubelet is posting ready status",
-        ),
+        ("Ready", ready, reason, message),
     ];
     let conditions = conditions.map(|(kind, status, reason, message)| {
         json!({
