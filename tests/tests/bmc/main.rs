@@ -12,6 +12,7 @@
 #[path = "../rack_support/mod.rs"]
 mod rack_support;
 
+mod certify;
 mod failover;
 mod ipmi_faults;
 mod ipmi_servers;

@@ -2,7 +2,10 @@
 //!
 //! Its power state changes one to eleven seconds after a command, so the state is polled.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use rackhand_bmc::{
     Bmc, BootDevice, BootMode, BootOverride, BootPersistence, ErrorKind, Identify, PowerCommand,
@@ -14,7 +17,7 @@ use rackhand_tests::process::{Process, free_port};
 use rackhand_tests::repository::program;
 use tempfile::TempDir;
 
-const FIRST: &str = "11111111-1111-4111-8111-111111111111";
+pub(crate) const FIRST: &str = "11111111-1111-4111-8111-111111111111";
 const SECOND: &str = "22222222-2222-4222-8222-222222222222";
 
 /// Output of `htpasswd -nbB -C 4 admin secret`.
@@ -25,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(250);
 
 /// One emulator with two systems, the first on and the second off.
-struct Sushy {
+pub(crate) struct Sushy {
     port: u16,
     ca: Vec<u8>,
     process: Process,
@@ -33,7 +36,7 @@ struct Sushy {
 }
 
 impl Sushy {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let pki = Pki::new(dir.path().join("pki")).unwrap();
         let cert = pki.issue(&CertSpec::server("sushy")).unwrap();
@@ -70,14 +73,25 @@ impl Sushy {
             at("emulator.conf").display().to_string(),
         ];
         let process = Process::start("sushy-emulator", &command, &[], dir.path()).unwrap();
+        let ca = std::fs::read(pki.ca_file()).unwrap();
+        std::fs::write(at("ca.pem"), &ca).unwrap();
         let mut sushy = Self {
             port,
-            ca: std::fs::read(pki.ca_file()).unwrap(),
+            ca,
             process,
             dir,
         };
         sushy.wait_until_up().await;
         sushy
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The CA of its certificate.
+    pub(crate) fn ca_file(&self) -> PathBuf {
+        self.dir.path().join("ca.pem")
     }
 
     async fn wait_until_up(&mut self) {
