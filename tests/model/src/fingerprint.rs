@@ -273,10 +273,11 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
             asked,
             // Each observation says it anew.
             is_live: _,
+            after_end,
         } = kept;
         // Since when its Lease has not been renewed is that of the Leases.
         (&node.uid, &node.boot_id, node.ready, node.taint).hash(h);
-        (node.renewed(), asked).hash(h);
+        (node.renewed(), asked, after_end).hash(h);
     });
     let asked = power.as_ref().map(|view| view.asked);
     hash_some(state.as_ref(), h, |state, h| hash_state(state, asked, h));

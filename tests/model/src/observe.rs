@@ -11,7 +11,7 @@ use rackhand_core::remediation::{
     Drain, HostRef, HostView, JournalFacts, LeaseMemory, MachineView, MoveBlock, NodeAction,
     NodeComparison, NodeFacts, NodeLife, ObjectFacts, Observation, OnExhausted, OperationEvent,
     OperationView, OtherNode, OtherNodes, PinnedOperation, PodDeletion, PodDeletions, PodRef,
-    Policy, Shell, State, Step, Taint, WorkloadView, node_comparison, step,
+    Policy, Shell, State, Step, Taint, WorkloadView, node_comparison,
 };
 
 use crate::{
@@ -182,7 +182,7 @@ fn workload(w: &World, shell: &mut Shell, leases: &mut LeaseMemory) -> WorkloadV
         },
         false => WorkloadView::Present(node(w, leases)),
     };
-    shell.node.read(&view, NOW);
+    shell.node_read(&view, NOW);
     view
 }
 
@@ -278,7 +278,7 @@ pub fn decide(w: &World, breakage: Option<Breakage>) -> (Process, Observation, D
     let mut process = Process::clone(&w.process);
     let (o, d) = decide_once(w, &mut process, breakage);
     let shell = &mut process.shell;
-    let suffices = shell.node.suffices(shell.state.as_ref(), &d);
+    let suffices = shell.node.suffices(shell.state.as_ref(), &d, NOW);
     if suffices || breakage.is_some_and(|b| b.keeps_reading(&d)) {
         return (process, o, d);
     }
@@ -296,7 +296,7 @@ fn decide_once(
     if let Some(b) = breakage {
         b.observation(&mut o, w);
     }
-    let mut d = step(&o, process.shell.state.as_ref(), NOW);
+    let mut d = process.shell.decide(&o, NOW);
     if let Some(b) = breakage {
         b.decision(&mut d, &o, w);
     }

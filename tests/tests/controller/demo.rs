@@ -299,8 +299,8 @@ async fn lying_bmc_scenario_is_shown_and_verified() {
         "why (F5): ",
         "$ kubectl -n kube-node-lease get lease ",
         "FenceUnconfirmed: ",
-        "Tainting: ",
-        "PoweringOn: ",
+        "Tainted: ",
+        "Booting: ",
     ]);
 }
 

@@ -25,6 +25,7 @@ mod reason;
 mod shell;
 mod state;
 mod step;
+mod told;
 
 pub use evidence::{CommandTaken, OffEvidence, OffProof, confirmed_off, latest_reading_stands};
 pub use handover::{Handover, HoldRefusal, WEBHOOK_FAILED};
@@ -71,6 +72,7 @@ pub use step::{
     BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, RemediationOutcome,
     operation_id, outcome, step,
 };
+pub use told::is_event;
 
 #[cfg(test)]
 mod tests;

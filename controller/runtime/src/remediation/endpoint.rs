@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::Client;
+use rackhand_api::views::{BareMetalHostView, Bmc};
 use rackhand_core::remediation::{BmcAccess, HostRef};
 use rackhand_proto::v1;
 
@@ -12,6 +14,7 @@ use crate::{
     hosts::bmc_endpoint,
     store::{
         api::ApiError,
+        clock,
         index::Index,
         live_reader::LiveReader,
         object::{Key, Kind},
@@ -22,8 +25,17 @@ use crate::{
 /// what is missing.
 pub(super) type Endpoint = Result<Option<v1::BmcEndpoint>, BmcAccess>;
 
+/// An endpoint that was read for this remediation, and what its BareMetalHost said then.
+pub(super) struct KeptEndpoint {
+    of: Key,
+    bmc: Option<Bmc>,
+    endpoint: v1::BmcEndpoint,
+    read: Timestamp,
+}
+
 /// Reads the endpoints of BMCs that are not in the inventory of an agent. They are read when needed, sent with the
-/// call and stored nowhere.
+/// call and stored nowhere; a remediation keeps its own in memory for as long as
+/// [`rackhand_core::remediation::Shell::may_use_credentials`] says.
 pub(crate) struct Endpoints {
     client: Client,
     index: Arc<Index>,
@@ -80,9 +92,26 @@ impl Endpoints {
         memory: &mut Memory,
         host: &HostRef,
     ) -> Result<Option<Option<v1::BmcEndpoint>>, ReconcileError> {
+        if let Some(endpoint) = self.kept(memory, host) {
+            return Ok(Some(Some(endpoint)));
+        }
+        memory.endpoint = None;
+        let now = clock::monotonic_now();
         match self.read(host).await? {
             Ok(endpoint) => {
                 memory.shell.access = BmcAccess::Known;
+                memory.endpoint = self
+                    .bmh_of(host)
+                    .zip(endpoint.clone())
+                    .map(|(of, endpoint)| {
+                        let bmc = self.view(&of).and_then(|view| view.bmc.clone());
+                        KeptEndpoint {
+                            of,
+                            bmc,
+                            endpoint,
+                            read: now,
+                        }
+                    });
                 Ok(Some(endpoint))
             }
             Err(access) => {
@@ -90,6 +119,24 @@ impl Endpoints {
                 Ok(None)
             }
         }
+    }
+
+    /// The endpoint as it was read for this remediation, while its BareMetalHost names the same BMC and Secret.
+    fn kept(&self, memory: &Memory, host: &HostRef) -> Option<v1::BmcEndpoint> {
+        let kept = memory.endpoint.as_ref()?;
+        let of = self.bmh_of(host)?;
+        let view = self.view(&of)?;
+        let is_same = kept.of == of
+            && kept.bmc == view.bmc
+            && kept.endpoint.no_system_uuid == view.has_no_system_uuid();
+        let shell = &memory.shell;
+        let may = shell.access == BmcAccess::Known
+            && shell.may_use_credentials(kept.read, clock::monotonic_now());
+        (is_same && may).then(|| kept.endpoint.clone())
+    }
+
+    fn view(&self, of: &Key) -> Option<Arc<BareMetalHostView>> {
+        self.index.host(of)?.view.ok()
     }
 
     /// Reads address and credentials of the BMC again, if that is due before the next command.

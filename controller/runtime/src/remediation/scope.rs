@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use rackhand_core::remediation::Shell;
+use rackhand_core::remediation::{Shell, is_event};
 
 use super::{
-    RemediationMetrics, observe::snapshot::Snapshot, record::remediation_state::Record,
-    tasks::wakeup::WatchInterest,
+    RemediationMetrics, endpoint::KeptEndpoint, observe::snapshot::Snapshot,
+    record::remediation_state::Record, tasks::wakeup::WatchInterest,
 };
 use crate::{
     leader::events::Events,
@@ -58,6 +58,7 @@ impl<C> Scope<C> {
         }
     }
 
+    /// Reports to the log and the metrics, and as an Event where people look for one.
     pub(super) fn emit_event(&self, warning: bool, reason: &'static str, message: &str) {
         tracing::info!(remediation = %self.id, reason, "{message}");
         let Reporter {
@@ -66,6 +67,9 @@ impl<C> Scope<C> {
             metrics,
         } = &*self.reporter;
         metrics.count_event(reason);
+        if !is_event(warning, reason) {
+            return;
+        }
         if let Some(entry) = index.request(&self.id) {
             events.send(&entry.object, warning, reason, message);
         }
@@ -84,6 +88,8 @@ pub(super) struct Memory {
     pub(super) machine: Option<Key>,
     pub(super) node: Option<String>,
     pub(super) held: bool,
+    /// Address and credentials of the BMC as read last.
+    pub(super) endpoint: Option<KeptEndpoint>,
 }
 
 impl Memory {
@@ -95,6 +101,7 @@ impl Memory {
             machine: None,
             node: None,
             held: false,
+            endpoint: None,
         }
     }
 

@@ -120,15 +120,15 @@ impl Fact {
         let any = |of: &[&str]| of.contains(&reason.as_str());
         match self {
             Self::Ready { status, .. } if status == "True" => {
-                any(&["RemediationRemoved", "Restoring"])
+                any(&["RemediationRemoved", "Succeeded"])
             }
             Self::Ready { .. } => any(&["DetectedUnhealthy"]),
-            Self::Evidence { .. } => any(&["Tainting"]),
-            Self::Taint { there: true, .. } => any(&["Draining"]),
+            Self::Evidence { .. } => any(&["Tainted"]),
+            Self::Taint { there: true, .. } => any(&["Tainted", "Drained"]),
             Self::Asked { there: true, .. }
             | Self::WorkLease {
                 holder: Some(_), ..
-            } => any(&["Pending", "Holding"]),
+            } => any(&["Holding"]),
             _ => false,
         }
     }

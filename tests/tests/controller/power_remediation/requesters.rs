@@ -73,7 +73,7 @@ pub async fn by_check(w: &World) -> Result<()> {
     wait_until("events with times", LONG, || async {
         let events = w.stage.events("mhc-1").await?;
         let notes: Vec<String> = events.iter().filter_map(|e| e.note.clone()).collect();
-        let steps = ["(PoweringOff took ", "(Draining took ", "(Booting took "];
+        let steps = ["(PoweringOff took ", "(Draining took ", "(PoweringOn took "];
         let all = steps
             .iter()
             .all(|took| notes.iter().any(|n| n.contains(took)));

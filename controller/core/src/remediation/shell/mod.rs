@@ -4,6 +4,8 @@
 //! sent and answered as plain events and returns data, so that the process and the model checker run the same
 //! code. All of it is lost in a crash, and rebuilt from the object, the agent and the BMC.
 
+mod credentials;
+mod joined;
 mod lease_memory;
 mod node_reading;
 mod operation;
@@ -139,6 +141,12 @@ impl Shell {
     pub fn state_to_restore(&self, stored: &Result<Option<State>, String>) -> Option<&State> {
         let there = matches!(stored, Ok(Some(_)));
         self.state.as_ref().filter(|_| !there)
+    }
+
+    /// Records what the present observation has read of the Node live. `asked`: the time before that.
+    pub fn node_read(&mut self, workload: &WorkloadView, asked: Timestamp) {
+        let after_end = self.has_operation_ended();
+        self.node.read(workload, asked, after_end);
     }
 
     /// Records that a state was written.

@@ -231,3 +231,29 @@ fn f12_unnamed_machine_is_looked_up_before_begin_and_once_before_end() {
     shell.sought_machine(&decision);
     assert!(shell.seeks_machine(&decision));
 }
+
+#[test]
+fn credentials_are_used_again_for_a_minute_and_never_after_a_refusal() {
+    let at = |seconds: i64| NOW + jiff::SignedDuration::from_secs(seconds);
+    let mut shell = mk_shell(Step::PoweringOff);
+    assert!(shell.may_use_credentials(NOW, at(59)));
+    assert!(!shell.may_use_credentials(NOW, at(60)));
+    assert!(!shell.may_use_credentials(at(1), NOW), "set back");
+    shell.turned(Turn::Failed, NOW);
+    assert!(!shell.may_use_credentials(NOW, NOW), "a call failed");
+    shell.turned(Turn::Again, NOW);
+    assert!(shell.may_use_credentials(NOW, NOW));
+    let refused = PowerView {
+        asked: NOW,
+        answered: NOW,
+        lease: None,
+        result: Err("401 Unauthorized".into()),
+    };
+    shell.power = Some(refused);
+    assert!(!shell.may_use_credentials(NOW, NOW), "a reading failed");
+    shell.power = None;
+    if let Some(state) = &mut shell.state {
+        state.failure = Some("the BMC refuses the password".into());
+    }
+    assert!(!shell.may_use_credentials(NOW, NOW), "an operation failed");
+}

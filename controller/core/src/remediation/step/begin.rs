@@ -347,6 +347,7 @@ impl StepContext<'_> {
         if self.o.bmh.is_some() && !self.holds() {
             return self.act(s, Reason::Holding, Command::AddHold);
         }
+        s = self.with_collected_evidence(s);
         s.agent_holds = true;
         // A confirmation that is there already was not requested in this attempt.
         s.confirmation_used = self.person_confirms();

@@ -51,7 +51,11 @@ impl StepContext<'_> {
             return self.cycling(s, quiet);
         }
         let Some(at) = quiet else {
-            return self.to(s, Step::Tainting, Reason::Tainting);
+            // The taint is recorded as ours with this step, and set on a reading that still proves off.
+            return match self.require_off(&s, Reason::WaitingForQuietLease) {
+                Some(d) => d,
+                None => self.to(s, Step::Tainting, Reason::Tainting),
+            };
         };
         let mut d = self.monitor_hold(s, Reason::WaitingForQuietLease, Some(LEASE_POLL));
         if let Next::Wait(until) = d.next {

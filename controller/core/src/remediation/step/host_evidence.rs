@@ -26,6 +26,10 @@ impl StepContext<'_> {
             if evidence.interrupted && until > self.now {
                 return Some(self.wait(s.clone(), Reason::WaitingForDump, until));
             }
+            // It is only reported, and recorded with the power-off. An interrupt is recorded before the hold.
+            if evidence.interrupt.is_none() && !self.may_have_interrupted(s) {
+                return None;
+            }
             return Some(self.record_evidence(s, HostEvidence::clone(evidence)));
         }
         if let Some(why) = self.bmc_down() {
@@ -55,17 +59,35 @@ impl StepContext<'_> {
     }
 
     fn record_evidence(&self, s: &State, evidence: HostEvidence) -> Decision {
-        // It is pinned before it is sent.
-        let pin = s.pinned.as_ref().map(|pin| &pin.operation);
-        let may_be_sent = pin == Some(&self.interrupt_id(s));
+        let s = self.with_evidence(s.clone(), evidence);
+        self.quiet_write(s, Reason::CollectingEvidence)
+    }
+
+    /// The state with what was collected and is not recorded yet.
+    pub(super) fn with_collected_evidence(&self, s: State) -> State {
+        match &self.o.collected.evidence {
+            Some(evidence) if s.attempt.evidence.is_none() => {
+                self.with_evidence(s, HostEvidence::clone(evidence))
+            }
+            _ => s,
+        }
+    }
+
+    fn with_evidence(&self, mut s: State, evidence: HostEvidence) -> State {
+        let may_be_sent = self.may_have_interrupted(&s);
         let unknown = || may_be_sent.then(|| "what became of it is not known".to_owned());
-        let mut s = s.clone();
         s.attempt.evidence = Some(Box::new(HostEvidence {
             attempt: s.attempt.number,
             interrupt: evidence.interrupt.clone().or_else(unknown),
             ..evidence.bounded()
         }));
-        self.quiet_write(s, Reason::CollectingEvidence)
+        s
+    }
+
+    /// Whether an interrupt of this attempt may have been sent: it is pinned before that.
+    fn may_have_interrupted(&self, s: &State) -> bool {
+        let pin = s.pinned.as_ref().map(|pin| &pin.operation);
+        pin == Some(&self.interrupt_id(s))
     }
 
     /// The diagnostic interrupt that is requested. It is a command, so it is pinned like an operation first

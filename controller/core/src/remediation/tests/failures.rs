@@ -80,9 +80,10 @@ fn f8_person_may_confirm_for_an_unresponsive_bmc() {
     assert_eq!(s.step, Step::ConfirmingOff);
     assert!(matches!(s.attempt.off, Some(OffEvidence::Person { .. })));
     let (s, _) = writes(&o, &s, 601);
-    let (s, _) = writes(&o, &s, 601);
-    assert_eq!((s.step, s.attempt.taint), (Step::Tainting, None));
+    assert_eq!(does(&o, &s, 601), Command::ReadPower);
     o.power = mk_no_power(602);
+    let (s, _) = writes(&o, &s, 603);
+    assert_eq!((s.step, s.attempt.taint), (Step::Tainting, None));
     let (s, _) = writes(&o, &s, 603);
     assert_eq!(does(&o, &s, 603), Command::AddTaint);
     node(&mut o).taint = Taint::Ours;
@@ -148,7 +149,7 @@ fn f8_confirmation_counts_once() {
     assert!(s.confirmation_used);
     // The host came on: the confirmation no longer applies.
     o.power = mk_power(602, PowerState::On);
-    for _ in 0..3 {
+    for _ in 0..2 {
         (s, _) = writes(&o, &s, 602);
     }
     assert_eq!((s.step, s.attempt.off.clone()), (Step::PoweringOff, None));

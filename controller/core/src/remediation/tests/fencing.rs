@@ -38,10 +38,10 @@ fn failed_node_passes_through_all_steps_in_order() {
     o.operation = None;
     let (s, _) = writes(&o, &s, 25);
     assert_eq!(s.attempt.lease_at_off.as_deref(), Some("09:00:00"));
-    let (s, _) = writes(&o, &s, 25);
-    assert_eq!(s.step, Step::Tainting);
     assert_eq!(does(&o, &s, 25), Command::ReadPower);
     o.power = mk_power(25, PowerState::Off);
+    let (s, _) = writes(&o, &s, 26);
+    assert_eq!(s.step, Step::Tainting);
     let (s, _) = writes(&o, &s, 26);
     assert_eq!(s.attempt.taint, Some(TaintOwner::Us));
     assert_eq!(does(&o, &s, 26), Command::AddTaint);

@@ -20,6 +20,7 @@ mod host_evidence;
 mod identity;
 mod interleavings;
 mod invariants;
+mod joined;
 mod liveness;
 mod machine;
 mod messages;

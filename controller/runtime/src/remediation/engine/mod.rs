@@ -10,7 +10,6 @@ use rackhand_core::{
     explanation::RemediationFacts,
     remediation::{
         Command, Decision, FAILURES_TOLD, HoldRefusal, Next, Observation, Pace, State, Step, Turn,
-        step,
     },
 };
 use tokio::sync::Notify;
@@ -286,7 +285,7 @@ impl RemediationLoop {
         now: Timestamp,
     ) -> Result<Option<(Observation, Decision)>, ReconcileError> {
         let mut observation = seen.observation;
-        let mut decision = step(&observation, self.memory.shell.state.as_ref(), now);
+        let mut decision = self.memory.shell.decide(&observation, now);
         if live_reads::find_unnamed_machine(
             &self.observing,
             &mut self.memory,
@@ -354,8 +353,8 @@ impl RemediationLoop {
         if observation.conflict.is_none() {
             observation.conflict = permission.refused;
         }
-        let decision = step(&observation, state, now);
-        if !self.memory.shell.node.suffices(state, &decision) {
+        let decision = self.memory.shell.decide(&observation, now);
+        if !self.memory.shell.node.suffices(state, &decision, now) {
             self.memory.shell.node.forget();
             return Ok(None);
         }

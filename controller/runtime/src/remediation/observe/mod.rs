@@ -21,7 +21,7 @@ use rackhand_core::{
     limits::concurrency::{ActiveRemediation, EtcdGuard},
     remediation::{
         AgentFacts, BareMetalHostFacts, BmcAccess, Collected, HostRef, HostView, JournalFacts,
-        Observation, PodDeletions, PolicyError, Progress, Reason, State, Step, WorkloadView, step,
+        Observation, PodDeletions, PolicyError, Progress, Reason, State, Step, WorkloadView,
     },
 };
 use tokio::time::Instant;
@@ -129,8 +129,8 @@ impl Observer {
         let seen = self.observe_once(scope, memory, now).await?;
         let state = memory.shell.state.as_ref();
         let suffices = |seen: &Observed| {
-            let decision = step(&seen.observation, state, now);
-            memory.shell.node.suffices(state, &decision)
+            let decision = memory.shell.decide(&seen.observation, now);
+            memory.shell.node.suffices(state, &decision, now)
         };
         if seen.as_ref().is_ok_and(|seen| !suffices(seen)) {
             memory.shell.node.forget();

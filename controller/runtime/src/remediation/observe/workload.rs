@@ -55,7 +55,7 @@ pub(super) async fn read(
     }
     memory.snapshot.node = None;
     let view = read_live(scope, memory, target, removed).await;
-    memory.shell.node.read(&view, now);
+    memory.shell.node_read(&view, now);
     view
 }
 

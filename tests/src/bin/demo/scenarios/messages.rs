@@ -195,11 +195,11 @@ fn pod(name: &str, state: &str) -> String {
 fn event(reason: &str, note: &str) -> Option<Message> {
     let rule = match reason {
         // Reported by the line of the Node, of the BMC, or of the step that follows at once.
-        "Pending" | "CommandSent" | "Tainted" | "Untainted" | "Overdue" => return None,
+        "Overdue" => return None,
         "Holding" => Some(Rule::F2),
-        "Tainting" => Some(Rule::F1),
+        "Tainted" => Some(Rule::F1),
         "FenceViolated" | "HoldLost" => Some(Rule::F3),
-        "Draining" | "Drained" => Some(Rule::F4),
+        "Drained" => Some(Rule::F4),
         "ConfirmingOff" | "LeaseRenewed" | "IdentityMismatch" => Some(Rule::F5),
         "FenceUnconfirmed" | "AwaitingConfirmation" => Some(Rule::F8),
         "DrainBlocked" | "AgentUnreachable" | "PowerOnUnconfirmed" | "Blocked" => Some(Rule::L1),
@@ -234,16 +234,16 @@ mod tests {
     #[test]
     fn event_keeps_its_text_and_gets_its_rule() {
         let said = mk_event(
-            "Draining",
-            "waiting for pods (2 of them) (Tainting took 0.1 s)",
+            "Drained",
+            "no pod and no volume is left (2 of them) (Draining took 0.1 s)",
         );
         let wanted = Message {
             who: "Rackhand",
             rule: Some(Rule::F4),
-            what: "Draining: waiting for pods (2 of them)".into(),
+            what: "Drained: no pod and no volume is left (2 of them)".into(),
         };
         assert_eq!(said, Some(wanted));
-        assert_eq!(mk_event("Tainted", "said by the node"), None);
+        assert_eq!(mk_event("Overdue", "said by the step"), None);
         assert_eq!(without_time("confirmed (twice)"), "confirmed (twice)");
     }
 

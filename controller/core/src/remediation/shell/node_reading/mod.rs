@@ -10,7 +10,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::{
-    Attempt, Command, Decision, LATEST_READING_AGE, Next, NodeFacts, State, Step, WorkloadView,
+    Attempt, Command, Decision, LATEST_READING_AGE, Mode, Next, NodeFacts, State, Step,
+    WorkloadView,
 };
 
 /// Maximum age of a reading that a wait shows, where the Lease may show that another host was switched off (F5).
@@ -34,16 +35,30 @@ pub struct KeptReading {
     pub asked: Timestamp,
     /// Whether the present observation has read it.
     pub is_live: bool,
+    /// Whether it was read after the operation of the recorded state had ended.
+    pub after_end: bool,
+}
+
+/// The reading of the Node on which a decision may be carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Needed {
+    /// Any: it does not rest on the Node.
+    Kept,
+    /// One as old as a reading of the BMC may be that proves off.
+    Recent,
+    /// That of the present observation.
+    Live,
 }
 
 impl NodeReading {
-    /// Records what the present observation has read live.
-    pub fn read(&mut self, workload: &WorkloadView, asked: Timestamp) {
+    /// Records what the present observation has read live. `after_end`: after the operation had ended.
+    pub(super) fn read(&mut self, workload: &WorkloadView, asked: Timestamp, after_end: bool) {
         self.kept = match workload {
             WorkloadView::Present(node) => Some(KeptReading {
                 node: node.clone(),
                 asked,
                 is_live: true,
+                after_end,
             }),
             _ => None,
         };
@@ -83,9 +98,22 @@ impl NodeReading {
     /// Whether a decision may be carried out on the reading that it was made on. Otherwise the Node has to be read
     /// live, and it is decided again.
     #[must_use]
-    pub fn suffices(&self, state: Option<&State>, decision: &Decision) -> bool {
-        let is_kept = self.kept.as_ref().is_some_and(|kept| !kept.is_live);
-        !is_kept || !rests_on_node(state, decision)
+    pub fn suffices(&self, state: Option<&State>, decision: &Decision, now: Timestamp) -> bool {
+        let Some(kept) = self.kept.as_ref().filter(|kept| !kept.is_live) else {
+            return true;
+        };
+        match needed(state, decision) {
+            Needed::Kept => true,
+            Needed::Recent => age(kept.asked, now).is_some_and(|age| age < LATEST_READING_AGE),
+            Needed::Live => false,
+        }
+    }
+
+    /// Whether a Lease of this reading may be pinned as that after the power-off. One that was kept is read again for
+    /// that.
+    pub(super) fn is_read_after_end(&self) -> bool {
+        let mut kept = self.kept.iter();
+        kept.all(|kept| !kept.is_live || kept.after_end)
     }
 }
 
@@ -126,19 +154,22 @@ fn is_same(seen: &NodeFacts, read: &NodeFacts) -> bool {
     seen == *read
 }
 
-/// Whether a decision rests on the Node or its Lease as evidence. What is not known to be without them does.
-fn rests_on_node(state: Option<&State>, decision: &Decision) -> bool {
+/// Which reading of the Node and its Lease a decision rests on. What is not known to do with less rests on a live one.
+fn needed(state: Option<&State>, decision: &Decision) -> Needed {
     // How it has ended was decided before, on a live reading.
     let has_ended = state.is_some_and(|s| s.step.is_terminal());
     match &decision.next {
-        Next::Wait(_) => false,
-        Next::Done(_) => !has_ended,
-        Next::Do(command) => !has_ended && command_rests_on_node(command),
-        Next::Write => state.is_none_or(|before| write_rests_on_node(before, &decision.state)),
+        Next::Wait(_) => Needed::Kept,
+        Next::Done(_) | Next::Do(_) if has_ended => Needed::Kept,
+        Next::Done(_) => Needed::Live,
+        Next::Do(command) => needed_by_command(state, command),
+        Next::Write => state.map_or(Needed::Live, |before| {
+            needed_by_write(before, &decision.state)
+        }),
     }
 }
 
-fn command_rests_on_node(command: &Command) -> bool {
+fn needed_by_command(state: Option<&State>, command: &Command) -> Needed {
     match command {
         // They neither switch anything nor release what is held.
         Command::AddFinalizer
@@ -147,42 +178,57 @@ fn command_rests_on_node(command: &Command) -> bool {
         | Command::Cancel { .. }
         | Command::CollectEvidence { interrupt: None }
         | Command::CollectBootLog
-        | Command::ReadPower => false,
-        // baremetal-operator switches off what has our hold key, and on what has lost it.
-        Command::AddHold
+        | Command::ReadPower => Needed::Kept,
+        // baremetal-operator has switched the host off since the hold, which was set on a live reading.
+        Command::PowerOff { .. } if state.is_some_and(|s| s.mode == Mode::Cooperative) => {
+            Needed::Recent
+        }
+        // The drain, the end of the boot or of the remediation was decided before. The API server refuses to remove the
+        // taint from a Node that has changed since it was read.
+        Command::PowerOn { .. }
+        | Command::Release
         | Command::RemoveHold
-        | Command::RemoveOrphanedHolds { .. }
         | Command::UnblockMove
+        | Command::RemoveTaint
+        // The Node is read live immediately before each of these pods is deleted.
+        | Command::DeletePods { .. } => Needed::Recent,
+        // baremetal-operator switches off what has our hold key.
+        Command::AddHold
+        | Command::RemoveOrphanedHolds { .. }
         | Command::CollectEvidence { interrupt: Some(_) }
         | Command::PowerOff { .. }
-        | Command::PowerOn { .. }
-        | Command::Release
         | Command::AddTaint
-        | Command::RemoveTaint
-        | Command::DeletePods { .. }
         | Command::BackUpNode
         | Command::DeleteNode { .. }
         | Command::RestoreNode
         | Command::EndMachineRequest
         | Command::Escalate { .. }
-        | Command::RemoveFinalizer(_) => true,
+        | Command::RemoveFinalizer(_) => Needed::Live,
     }
 }
 
-/// Whether a write records anything that was concluded from the Node.
-fn write_rests_on_node(before: &State, after: &State) -> bool {
+/// What a write needs by what it concludes from the Node.
+fn needed_by_write(before: &State, after: &State) -> Needed {
     let is_of_power = matches!(
         (before.step, after.step),
-        // The power-off, the taint, the drain and the removal of the taint are decided on live readings of their own.
+        // The power-off, the taint, the drain and the removal of the taint are decided on readings of their own.
         (Step::Holding, Step::PoweringOff)
             | (Step::PoweringOff, Step::ConfirmingOff)
             | (Step::ConfirmingOff, Step::Tainting)
             | (Step::Tainting, Step::Draining)
-            | (Step::PoweringOn, Step::Booting)
+            | (Step::PoweringOn, Step::Booting | Step::Restoring)
             | (Step::Booting, Step::Restoring)
     );
+    let is_beginning = matches!(
+        (before.step, after.step),
+        (Step::Pending | Step::Retrying, Step::Holding)
+    );
+    let is_drained = (before.step, after.step) == (Step::Draining, Step::PoweringOn);
     if before.step != after.step && !is_of_power {
-        return true;
+        return match is_beginning || is_drained {
+            true => Needed::Recent,
+            false => Needed::Live,
+        };
     }
     // A new proof of off makes the Lease void that was pinned with the former one.
     let is_proven_anew = after.step == Step::ConfirmingOff && before.step != after.step;
@@ -190,6 +236,9 @@ fn write_rests_on_node(before: &State, after: &State) -> bool {
         true => None,
         false => before.attempt.lease_at_off.clone(),
     };
+    if after.attempt.lease_at_off != pinned_lease {
+        return Needed::Live;
+    }
     // What is known of the operation, the BMC, the owner of the power and the object is not of the Node.
     let unconcluded = State {
         step: after.step,
@@ -215,7 +264,11 @@ fn write_rests_on_node(before: &State, after: &State) -> bool {
         },
         ..before.clone()
     };
-    unconcluded != *after
+    // The taint that is recorded as ours before it is set, for example.
+    match unconcluded == *after {
+        true => Needed::Kept,
+        false => Needed::Recent,
+    }
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ fn mk_seen() -> NodeFacts {
 
 fn mk_read(asked: i64) -> NodeReading {
     let mut reading = NodeReading::default();
-    reading.read(&WorkloadView::Present(mk_node()), at(asked));
+    reading.read(&WorkloadView::Present(mk_node()), at(asked), false);
     reading
 }
 
@@ -69,8 +69,8 @@ fn mk_decision(state: State, next: Next) -> Decision {
     }
 }
 
-fn rests(before: &State, after: State) -> bool {
-    rests_on_node(Some(before), &mk_decision(after, Next::Write))
+fn write_needs(before: &State, after: State) -> Needed {
+    needed(Some(before), &mk_decision(after, Next::Write))
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn f12_absence_and_silence_are_not_kept() {
     ];
     for view in views {
         let mut reading = mk_read(0);
-        reading.read(&view, at(1));
+        reading.read(&view, at(1), false);
         assert_eq!(reading.kept, None);
     }
 }
@@ -134,9 +134,9 @@ fn f5_reading_is_kept_for_a_bounded_time() {
 fn live_reading_suffices_for_every_decision() {
     let state = mk_state(Step::Restoring);
     let end = mk_decision(state.clone(), Next::Done(RemediationOutcome::Succeeded));
-    assert!(mk_read(0).suffices(Some(&state), &end));
-    assert!(NodeReading::default().suffices(Some(&state), &end));
-    assert!(!mk_kept(0).suffices(Some(&state), &end));
+    assert!(mk_read(0).suffices(Some(&state), &end, at(0)));
+    assert!(NodeReading::default().suffices(Some(&state), &end, at(0)));
+    assert!(!mk_kept(0).suffices(Some(&state), &end, at(0)));
 }
 
 #[test]
@@ -147,16 +147,37 @@ fn f5_kept_reading_does_not_pin_the_lease() {
     pinned.attempt.node = Some(PinnedNode::of(&mk_node()));
     pinned.attempt.lease_at_off = Some("r".into());
     let decision = mk_decision(pinned, Next::Write);
-    assert!(!mk_kept(6).suffices(Some(&state), &decision));
-    assert!(mk_read(6).suffices(Some(&state), &decision));
+    assert!(!mk_kept(6).suffices(Some(&state), &decision, at(6)));
+    assert!(mk_read(6).suffices(Some(&state), &decision, at(6)));
+}
+
+#[test]
+fn recent_reading_is_younger_than_one_that_proves_off() {
+    let mut state = mk_state(Step::Draining);
+    state.attempt.drained = None;
+    let drained = mk_decision(mk_state(Step::PoweringOn), Next::Write);
+    assert_eq!(needed(Some(&state), &drained), Needed::Recent);
+    let suffices = |asked, now| mk_kept(asked).suffices(Some(&state), &drained, at(now));
+    assert!(suffices(0, 1));
+    assert!(!suffices(0, 2));
+    assert!(!suffices(5, 4), "the clock was set back");
+}
+
+fn mk_power_off() -> Command {
+    Command::PowerOff {
+        id: "o".into(),
+        device: PowerDevice::Bmc,
+        command_after: Duration::ZERO,
+        system_uuid: String::new(),
+        serial: String::new(),
+    }
 }
 
 #[test]
 fn effects_on_power_taint_and_end_rest_on_a_live_reading() {
     let state = mk_state(Step::PoweringOff);
-    let needs = |command: Command| {
-        rests_on_node(Some(&state), &mk_decision(state.clone(), Next::Do(command)))
-    };
+    let needs =
+        |command: Command| needed(Some(&state), &mk_decision(state.clone(), Next::Do(command)));
     let interrupt = Interrupt {
         id: "i".into(),
         system_uuid: String::new(),
@@ -164,33 +185,32 @@ fn effects_on_power_taint_and_end_rest_on_a_live_reading() {
     };
     let live = [
         Command::AddHold,
-        Command::RemoveHold,
-        Command::PowerOff {
-            id: "o".into(),
-            device: PowerDevice::Bmc,
-            command_after: Duration::ZERO,
-            system_uuid: String::new(),
-            serial: String::new(),
+        mk_power_off(),
+        Command::CollectEvidence {
+            interrupt: Some(interrupt),
         },
+        Command::AddTaint,
+        Command::DeleteNode { uid: "u".into() },
+        Command::RemoveFinalizer(RemediationOutcome::Withdrawn),
+    ];
+    for command in live {
+        assert_eq!(needs(command.clone()), Needed::Live, "{command:?}");
+    }
+    let recent = [
+        Command::RemoveHold,
         Command::PowerOn {
             id: "o".into(),
             device: PowerDevice::Bmc,
         },
-        Command::CollectEvidence {
-            interrupt: Some(interrupt),
-        },
         Command::Release,
-        Command::AddTaint,
         Command::RemoveTaint,
         Command::DeletePods {
             node: "u".into(),
             pods: Vec::new(),
         },
-        Command::DeleteNode { uid: "u".into() },
-        Command::RemoveFinalizer(RemediationOutcome::Withdrawn),
     ];
-    for command in live {
-        assert!(needs(command.clone()), "{command:?}");
+    for command in recent {
+        assert_eq!(needs(command.clone()), Needed::Recent, "{command:?}");
     }
     let kept = [
         Command::AddFinalizer,
@@ -199,10 +219,23 @@ fn effects_on_power_taint_and_end_rest_on_a_live_reading() {
         Command::CollectEvidence { interrupt: None },
     ];
     for command in kept {
-        assert!(!needs(command.clone()), "{command:?}");
+        assert_eq!(needs(command.clone()), Needed::Kept, "{command:?}");
     }
     let wait = mk_decision(state.clone(), Next::Wait(at(1)));
-    assert!(!rests_on_node(Some(&state), &wait));
+    assert_eq!(needed(Some(&state), &wait), Needed::Kept);
+}
+
+#[test]
+fn f11_first_effect_rests_on_a_live_reading_whoever_owns_the_power() {
+    let mut state = mk_state(Step::PoweringOff);
+    let off = |state: &State| {
+        let decision = mk_decision(state.clone(), Next::Do(mk_power_off()));
+        needed(Some(state), &decision)
+    };
+    assert_eq!(off(&state), Needed::Live);
+    // The hold, which switches it off, was set on a live reading.
+    state.mode = Mode::Cooperative;
+    assert_eq!(off(&state), Needed::Recent);
 }
 
 #[test]
@@ -210,48 +243,40 @@ fn end_that_was_decided_live_is_carried_out_without_another_reading() {
     let end = |step| {
         let state = mk_state(step);
         let next = Next::Do(Command::RemoveFinalizer(RemediationOutcome::Succeeded));
-        rests_on_node(Some(&state), &mk_decision(state.clone(), next))
+        needed(Some(&state), &mk_decision(state.clone(), next))
     };
-    assert!(end(Step::Restoring));
-    assert!(!end(Step::Succeeded));
+    assert_eq!(end(Step::Restoring), Needed::Live);
+    assert_eq!(end(Step::Succeeded), Needed::Kept);
 }
 
 #[test]
-fn beginning_drained_and_recovered_rest_on_a_live_reading() {
-    let live = [
-        (Step::Pending, Step::Holding),
-        (Step::Retrying, Step::Holding),
-        (Step::ConfirmingOff, Step::PoweringOn),
-        (Step::Draining, Step::PoweringOn),
-        (Step::Booting, Step::PoweringOn),
-        (Step::Restoring, Step::Succeeded),
-        (Step::Restoring, Step::Retrying),
-        (Step::Pending, Step::Succeeded),
-        (Step::PoweringOff, Step::Aborting),
+fn recovered_and_aborted_rest_on_a_live_reading_and_a_beginning_on_a_recent_one() {
+    let all = [
+        (Step::Restoring, Step::Succeeded, Needed::Live),
+        (Step::Restoring, Step::Retrying, Needed::Live),
+        (Step::Pending, Step::Succeeded, Needed::Live),
+        (Step::PoweringOff, Step::Aborting, Needed::Live),
+        (Step::ConfirmingOff, Step::PoweringOn, Needed::Live),
+        (Step::Booting, Step::PoweringOn, Needed::Live),
+        (Step::Pending, Step::Holding, Needed::Recent),
+        (Step::Retrying, Step::Holding, Needed::Recent),
+        (Step::Draining, Step::PoweringOn, Needed::Recent),
+        (Step::Holding, Step::PoweringOff, Needed::Kept),
+        (Step::PoweringOff, Step::ConfirmingOff, Needed::Kept),
+        (Step::ConfirmingOff, Step::Tainting, Needed::Kept),
+        (Step::PoweringOn, Step::Booting, Needed::Kept),
+        (Step::Booting, Step::Restoring, Needed::Kept),
     ];
-    for (before, after) in live {
-        assert!(
-            rests(&mk_state(before), mk_state(after)),
-            "{before:?} {after:?}"
-        );
+    for (before, after, wanted) in all {
+        let needs = write_needs(&mk_state(before), mk_state(after));
+        assert_eq!(needs, wanted, "{before:?} {after:?}");
     }
-    let of_power = [
-        (Step::Holding, Step::PoweringOff),
-        (Step::PoweringOff, Step::ConfirmingOff),
-        (Step::ConfirmingOff, Step::Tainting),
-        (Step::PoweringOn, Step::Booting),
-        (Step::Booting, Step::Restoring),
-    ];
-    for (before, after) in of_power {
-        assert!(
-            !rests(&mk_state(before), mk_state(after)),
-            "{before:?} {after:?}"
-        );
-    }
+    let first = mk_decision(mk_state(Step::Pending), Next::Write);
+    assert_eq!(needed(None, &first), Needed::Live);
 }
 
 #[test]
-fn what_is_concluded_from_the_node_is_written_on_a_live_reading() {
+fn what_is_concluded_from_the_node_is_written_on_a_recent_reading() {
     let before = mk_state(Step::Booting);
     let concluded: [fn(&mut State); 6] = [
         |s| s.attempt.node = Some(PinnedNode::of(&mk_node())),
@@ -264,17 +289,19 @@ fn what_is_concluded_from_the_node_is_written_on_a_live_reading() {
     for conclude in concluded {
         let mut after = before.clone();
         conclude(&mut after);
-        assert!(rests(&before, after.clone()), "{after:?}");
+        let needs = write_needs(&before, after.clone());
+        assert_eq!(needs, Needed::Recent, "{after:?}");
         // A step that is passed does not hide it.
         after.step = Step::Restoring;
-        assert!(rests(&before, after.clone()), "{after:?}");
+        let needs = write_needs(&before, after.clone());
+        assert_eq!(needs, Needed::Recent, "{after:?}");
     }
     let mut tried = before.clone();
     tried.tries = 1;
     tried.retry_at = Some(at(1));
     tried.failure = Some("f".into());
     tried.confirmation_used = true;
-    assert!(!rests(&before, tried));
+    assert_eq!(write_needs(&before, tried), Needed::Kept);
 }
 
 #[test]

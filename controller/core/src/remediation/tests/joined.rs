@@ -1,0 +1,163 @@
+//! Writes that are joined, and what is never joined.
+
+use super::{super::*, build::*};
+
+fn mk_shell(state: Option<State>) -> Shell {
+    let mut shell = Shell::new(UID);
+    shell.loaded = true;
+    shell.written(state.as_ref());
+    shell
+}
+
+/// The state that is written next, with the writes that are joined to it.
+#[track_caller]
+fn records(shell: &Shell, o: &Observation, now: i64) -> State {
+    let d = shell.decide(o, at(now));
+    assert_eq!(d.next, Next::Write, "{d:?}");
+    d.state
+}
+
+/// The shell of an ended power-off, and the Node as it was read.
+fn mk_ended(after_end: bool) -> (Shell, Observation) {
+    let mut o = mk_direct();
+    let mut state = mk_direct_state(Step::PoweringOff);
+    state.attempt.node = None;
+    let mut shell = mk_shell(Some(state));
+    let tell = |shell: &mut Shell| {
+        assert_eq!(
+            shell
+                .agent(Some(&mk_host()), Err("w".into()), false)
+                .map(|f| f.operation),
+            Some(None)
+        );
+        assert!(shell.follow().is_none());
+    };
+    tell(&mut shell);
+    let id = operation_id(UID, shell.state.as_ref().unwrap()).unwrap();
+    shell.operation = Some(TrackedOperation {
+        id,
+        known: true,
+        view: after_end.then(confirmed).flatten(),
+        unknown_to: None,
+        following: true,
+    });
+    shell.node_read(&o.workload, at(24));
+    o.operation = confirmed();
+    (shell, o)
+}
+
+#[test]
+fn f9_first_write_records_the_finalizer_and_does_not_take_the_host() {
+    let mut o = mk_observation();
+    o.request.finalizer = false;
+    o.request.finalizer_is_shared = true;
+    let shell = mk_shell(None);
+    let s = records(&shell, &o, 0);
+    assert!((s.step, s.finalizer) == (Step::Pending, true), "{s:?}");
+    // With the finalizer there already, the host is taken by a decision on the recorded state.
+    (o.request.finalizer, o.request.finalizer_is_shared) = (true, false);
+    let s = records(&shell, &o, 0);
+    assert_eq!(s.step, Step::Pending);
+    let shell = mk_shell(Some(s));
+    assert_eq!(records(&shell, &o, 0).step, Step::Holding);
+}
+
+#[test]
+fn f2_hold_and_power_off_are_recorded_apart() {
+    let o = mk_direct();
+    let shell = mk_shell(Some(mk_direct_state(Step::Pending)));
+    assert_eq!(records(&shell, &o, 0).step, Step::Holding);
+    // The hold stands between the two.
+    let o = mk_observation();
+    let shell = mk_shell(Some(mk_state(Step::Holding)));
+    assert_eq!(shell.decide(&o, at(0)).next, Next::Do(Command::AddHold));
+}
+
+#[test]
+fn evidence_is_recorded_with_the_power_off() {
+    let mut o = mk_direct();
+    policy(&mut o).evidence_timeout = secs(60);
+    o.collected.evidence = Some(Box::new(HostEvidence::new(1, at(0))));
+    let shell = mk_shell(Some(mk_direct_state(Step::Holding)));
+    let s = records(&shell, &o, 1);
+    assert_eq!(s.step, Step::PoweringOff);
+    assert!(s.attempt.evidence.is_some() && s.agent_holds);
+}
+
+#[test]
+fn f5_lease_is_pinned_with_the_confirmed_off_only_if_it_was_read_after_it() {
+    let (shell, o) = mk_ended(true);
+    let s = records(&shell, &o, 25);
+    assert_eq!(s.step, Step::ConfirmingOff);
+    assert_eq!(s.attempt.lease_at_off.as_deref(), Some("09:00:00"));
+    let (shell, o) = mk_ended(false);
+    let s = records(&shell, &o, 25);
+    assert_eq!(
+        (s.step, s.attempt.lease_at_off),
+        (Step::ConfirmingOff, None)
+    );
+}
+
+#[test]
+fn f5_kept_reading_is_read_again_for_the_pin() {
+    let (mut shell, o) = mk_ended(false);
+    if let Some(kept) = &mut shell.node.kept {
+        kept.is_live = false;
+    }
+    let d = shell.decide(&o, at(25));
+    assert!(d.state.attempt.lease_at_off.is_some());
+    assert!(!shell.node.suffices(shell.state.as_ref(), &d, at(25)));
+}
+
+#[test]
+fn f9_taint_is_recorded_as_ours_with_its_step_and_set_after_that() {
+    let mut o = mk_held();
+    o.power = mk_power(100, PowerState::Off);
+    let mut shell = mk_shell(Some(mk_state(Step::ConfirmingOff)));
+    let s = records(&shell, &o, 101);
+    assert_eq!(
+        (s.step, s.attempt.taint),
+        (Step::Tainting, Some(TaintOwner::Us))
+    );
+    shell.written(Some(&s));
+    assert_eq!(shell.decide(&o, at(101)).next, Next::Do(Command::AddTaint));
+}
+
+#[test]
+fn f4_outcome_of_the_power_off_is_not_that_of_the_power_on() {
+    let mut o = mk_direct();
+    node(&mut o).taint = Taint::Ours;
+    o.drain = Some(Drain::default());
+    o.power = mk_power(100, PowerState::Off);
+    // As if the operation of the recorded state had one that is confirmed.
+    o.operation = confirmed();
+    let shell = mk_shell(Some(mk_direct_state(Step::Draining)));
+    let s = records(&shell, &o, 101);
+    assert_eq!((s.step, s.attempt.on), (Step::PoweringOn, None));
+}
+
+#[test]
+fn f16_release_is_recorded_with_the_power_on_if_the_owner_has_the_host_as_off() {
+    let mut o = mk_held();
+    node(&mut o).taint = Taint::Ours;
+    bmh(&mut o).powered_on = Some(true);
+    o.drain = Some(Drain::default());
+    o.power = mk_power(100, PowerState::Off);
+    let shell = mk_shell(Some(mk_state(Step::Draining)));
+    let s = records(&shell, &o, 101);
+    assert_eq!(
+        (s.step, s.attempt.handover.released),
+        (Step::PoweringOn, None)
+    );
+    bmh(&mut o).powered_on = Some(false);
+    let s = records(&shell, &o, 101);
+    assert_eq!(s.attempt.handover.released, Some(at(101)));
+}
+
+#[test]
+fn notes_of_joined_writes_are_all_kept() {
+    let (shell, o) = mk_ended(true);
+    let d = shell.decide(&o, at(25));
+    let reasons: Vec<_> = d.notes.iter().map(|note| note.reason).collect();
+    assert_eq!(reasons, ["ConfirmingOff"]);
+}
