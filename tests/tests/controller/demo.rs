@@ -235,8 +235,15 @@ fn durations_in_picture_of_demo_are_those_between_its_lines() {
         let Some(time) = time.strip_suffix(')').and_then(seconds) else {
             continue;
         };
+        // A step that changes nothing by itself is not reported; it begins with what was done before it.
+        let step = step.rsplit(' ').next().unwrap_or(step);
+        let begins_with = match step {
+            "Draining" => "Tainted",
+            "PoweringOn" => "Drained",
+            step => step,
+        };
         let before = lines.iter().filter(|other| other.at <= line.at);
-        let mut before = before.filter(|other| other.what.starts_with(&format!("{step}: ")));
+        let mut before = before.filter(|other| other.what.starts_with(&format!("{begins_with}: ")));
         let Some(before) = before.next_back() else {
             continue;
         };
@@ -247,7 +254,7 @@ fn durations_in_picture_of_demo_are_those_between_its_lines() {
         );
         took += 1;
     }
-    assert!(took >= 5, "{took} steps name a time");
+    assert!(took >= 2, "{took} steps name a time");
 }
 
 #[tokio::test]
@@ -278,7 +285,7 @@ async fn picture_of_demo_shows_what_demo_says() {
         "not in the picture; {hint}:\n{}",
         shown.out
     );
-    assert!(said.len() > 30, "{said:?}");
+    assert!(said.len() > 25, "{said:?}");
     for (label, _) in durations_of_picture() {
         let label = label.split(", on ").next().unwrap();
         assert!(

@@ -197,7 +197,9 @@ fn f6_an_interrupt_of_unknown_outcome_is_cancelled_after_the_power_off_is_pinned
     (s, _) = writes(&o, &s, 2);
     // Where no interrupt was pinned, none is unknown.
     let mut unasked = mk_state(Step::Holding);
-    (unasked, _) = writes(&o, &unasked, 2);
+    let mut held = o.clone();
+    bmh(&mut held).our_hold = true;
+    (unasked, _) = writes(&held, &unasked, 2);
     assert!(!unasked.attempt.evidence.unwrap().may_have_interrupted());
     (s.step, s.mode) = (Step::Aborting, Mode::Direct);
     s.agent_holds = true;
