@@ -3,7 +3,7 @@
 //! Swapped inventory entries, and BMCs whose UUID is not that of the host, are found before they are needed.
 //! A remediation compares by itself. Must never take an identity that several Nodes have for one of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rackhand_identity::{IdentityMatch, SystemUuid, compare_serials, compare_system_uuids};
 
@@ -14,19 +14,40 @@ pub const IDENTITY_REMEDY: &str = "mend the BMC address of the host; if this BMC
 
 /// The system UUIDs of the Nodes of all clusters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NodeUuids(BTreeMap<SystemUuid, BTreeSet<String>>);
+pub struct NodeUuids(BTreeMap<SystemUuid, BTreeMap<String, usize>>);
 
 impl NodeUuids {
-    /// Adds a Node; one without a usable UUID adds nothing. `name` is unique among all clusters.
+    /// Adds a Node; one without a usable UUID adds nothing. `name` is unique among all clusters. A Node that is
+    /// added twice is there until it is removed twice.
     pub fn add(&mut self, name: &str, system_uuid: &str) {
         if let Some(uuid) = SystemUuid::parse(system_uuid) {
-            self.0.entry(uuid).or_default().insert(name.to_owned());
+            let nodes = self.0.entry(uuid).or_default();
+            *nodes.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Removes a Node that was added with this UUID.
+    pub fn remove(&mut self, name: &str, system_uuid: &str) {
+        let Some(uuid) = SystemUuid::parse(system_uuid) else {
+            return;
+        };
+        let Some(nodes) = self.0.get_mut(&uuid) else {
+            return;
+        };
+        if let Some(count) = nodes.get_mut(name) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                nodes.remove(name);
+            }
+        }
+        if nodes.is_empty() {
+            self.0.remove(&uuid);
         }
     }
 
     fn nodes(&self, system_uuid: &str) -> impl Iterator<Item = &str> {
         let nodes = SystemUuid::parse(system_uuid).and_then(|uuid| self.0.get(&uuid));
-        nodes.into_iter().flatten().map(String::as_str)
+        nodes.into_iter().flatten().map(|(name, _)| name.as_str())
     }
 }
 

@@ -6,3 +6,4 @@ pub mod bmc_identity;
 pub mod placement;
 pub mod roles;
 pub mod shared_cause;
+pub mod watched_hosts;

@@ -9,6 +9,7 @@
 mod condition;
 mod metrics;
 mod owner;
+mod watched;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +25,7 @@ use rackhand_core::{
     fleet::bmc_health::{BmcHealth, UnavailableCause},
     fleet::bmc_identity::{BmcIdentity, ExpectedHost, NodeUuids, compare_with_node},
     limits::power_owner::OwnerDifference,
-    remediation::{HostRef, HostView, PowerDevice, PowerReading, PowerState},
+    remediation::{PowerDevice, PowerReading, PowerState},
 };
 use rackhand_proto::v1;
 use tokio::time::Instant;
@@ -32,12 +33,13 @@ use tokio_util::sync::CancellationToken;
 
 use self::metrics::BmcCounts;
 pub(crate) use self::metrics::BmcWatchMetrics;
+use self::watched::{Fleet, Watched, resolve};
 use crate::{
     agents::{AgentConnections, AgentQueries},
     clusters::{Workloads, node_facts, node_label},
-    hosts::{ActiveRemediations, bmc_endpoint, fleet, host, topology::Topologies},
+    hosts::{ActiveRemediations, bmc_endpoint, topology::Topologies},
     leader::{events::Events, writer::Writer},
-    store::{index::Index, object::Key, watch::pause},
+    store::{index::Index, object::Key, time_slice::TimeSlice, watch::pause},
 };
 
 /// Interval of the search for BMCs with a due reading.
@@ -49,21 +51,6 @@ const RESOLVED_FOR: Duration = Duration::from_secs(60);
 const READING: Duration = Duration::from_secs(20);
 /// Maximum number of concurrent readings; a BMC that does not answer takes [`READING`].
 const CONCURRENT: usize = 64;
-
-/// A host that may be fenced.
-struct Watched {
-    host: HostRef,
-    bmh: Option<Key>,
-    /// Its cluster and Node.
-    node: Option<(Key, String)>,
-}
-
-/// The hosts of the fleet by rack and name, and the Nodes by the identity of their machines.
-#[derive(Default)]
-struct Fleet {
-    watched: BTreeMap<String, Arc<Watched>>,
-    uuids: Arc<NodeUuids>,
-}
 
 /// The state of one host from its readings.
 struct Seen {
@@ -107,18 +94,21 @@ pub(crate) async fn run(watch: Arc<BmcWatch>, cancel: CancellationToken) {
     let mut resolved: Option<Instant> = None;
     while !pause(&cancel, TICK).await {
         if resolved.is_none_or(|at| at.elapsed() >= RESOLVED_FOR.min(interval)) {
-            all = resolve(&watch);
+            let resolving = resolve(&watch, &mut all);
+            if cancel.run_until_cancelled(resolving).await.is_none() {
+                return;
+            }
             resolved = Some(Instant::now());
         }
         let reading = read_due(&watch, &all, &mut seen, interval);
         if cancel.run_until_cancelled(reading).await.is_none() {
             return;
         }
-        let counts = count_by_rack(&all.watched, &seen);
+        let counts = count_by_rack(&all, &seen).await;
         watch.metrics.set_counts(&counted, &counts);
         counted = counts;
         let topologies = &watch.topologies;
-        topologies.retain(|name| all.watched.contains_key(name));
+        topologies.retain(|name| all.contains(name));
         watch.metrics.set_topology(topologies.counts());
     }
 }
@@ -131,41 +121,38 @@ async fn read_due(
     interval: Duration,
 ) {
     let now = Timestamp::now();
-    let watched = &all.watched;
-    seen.retain(|name, _| watched.contains_key(name));
+    let mut slice = TimeSlice::begin();
+    forget_others(all, seen, &mut slice).await;
     let mut due = Vec::new();
     let remediated = remediated(watch);
     let mut answers: BTreeMap<&str, bool> = BTreeMap::new();
-    for (name, watched) in watched {
-        let seen = seen.entry(name.clone());
-        let seen = seen.or_insert_with(|| Seen {
-            health: BmcHealth::new(now, interval, place(name)),
-            owner: OwnerDifference::default(),
-        });
-        if seen.health.next <= now
+    for (name, watched) in all.hosts() {
+        slice.pause_if_over().await;
+        if !seen.contains_key(name) {
+            let new = Seen {
+                health: BmcHealth::new(now, interval, place(name)),
+                owner: OwnerDifference::default(),
+            };
+            seen.insert(name.to_owned(), new);
+        }
+        let is_due = |seen: &Seen| seen.health.next <= now;
+        if seen.get(name).is_some_and(is_due)
             && !remediated.contains(&watched.host.bmc)
             && *answers
                 .entry(&watched.host.rack)
                 .or_insert_with_key(|rack| watch.agents.of_rack(rack).is_ok())
         {
-            due.push((
-                name.clone(),
-                watched.clone(),
-                watch.clone(),
-                all.uuids.clone(),
-            ));
+            due.push((name.to_owned(), watched.clone(), watch.clone()));
         }
     }
     let uses_topology = uses_topology(watch);
-    let readings = due
-        .into_iter()
-        .map(|(name, watched, watch, uuids)| async move {
-            let reading = read(&watch, &watched, &uuids).await;
-            if uses_topology && reading.is_ok() && watch.topologies.is_due(&name, now) {
-                read_topology(&watch, &name, &watched).await;
-            }
-            (name, watched, reading)
-        });
+    let readings = due.into_iter().map(|(name, watched, watch)| async move {
+        let reading = read(&watch, &watched, all.uuids()).await;
+        if uses_topology && reading.is_ok() && watch.topologies.is_due(&name, now) {
+            read_topology(&watch, &name, &watched).await;
+        }
+        (name, watched, reading)
+    });
     let mut readings = stream::iter(readings).buffer_unordered(CONCURRENT);
     while let Some((name, watched, reading)) = readings.next().await {
         // The failure of an agent that was lost meanwhile proves nothing about the BMC.
@@ -180,31 +167,6 @@ async fn read_due(
         let reading = reading.map(|reading| reading.other_system);
         health.record(reading, Timestamp::now(), interval);
         condition::report(watch, &watched, health.unavailable()).await;
-    }
-}
-
-fn resolve(watch: &BmcWatch) -> Fleet {
-    let (index, racks) = (&watch.index, watch.agents.racks());
-    let (mut all, mut uuids) = (BTreeMap::new(), NodeUuids::default());
-    for member in fleet(index) {
-        let target = member.target;
-        let node = target.cluster.clone().zip(target.node.clone());
-        let facts = node.as_ref().and_then(|(cluster, name)| {
-            let node = index.node(cluster, name)?;
-            let facts = node_facts(&node, None);
-            uuids.add(&node_label(cluster, name), &facts.system_uuid);
-            Some(facts)
-        });
-        let found = host(index, &racks, &target, facts.as_ref(), None);
-        let (HostView::Found(host), bmh) = (found.view, found.bmh) else {
-            continue;
-        };
-        let name = format!("{}/{}", host.rack, host.host);
-        all.insert(name, Arc::new(Watched { host, bmh, node }));
-    }
-    Fleet {
-        watched: all,
-        uuids: Arc::new(uuids),
     }
 }
 
@@ -298,12 +260,26 @@ fn other_system(
     }
 }
 
-fn count_by_rack(
-    watched: &BTreeMap<String, Arc<Watched>>,
-    seen: &BTreeMap<String, Seen>,
-) -> BTreeMap<String, BmcCounts> {
+/// Drops the readings of hosts that are no longer in the fleet.
+async fn forget_others(all: &Fleet, seen: &mut BTreeMap<String, Seen>, slice: &mut TimeSlice) {
+    let mut gone = Vec::new();
+    for name in seen.keys() {
+        slice.pause_if_over().await;
+        if !all.contains(name) {
+            gone.push(name.clone());
+        }
+    }
+    for name in gone {
+        slice.pause_if_over().await;
+        seen.remove(&name);
+    }
+}
+
+async fn count_by_rack(all: &Fleet, seen: &BTreeMap<String, Seen>) -> BTreeMap<String, BmcCounts> {
+    let mut slice = TimeSlice::begin();
     let mut racks: BTreeMap<String, BmcCounts> = BTreeMap::new();
-    for (name, watched) in watched {
+    for (name, watched) in all.hosts() {
+        slice.pause_if_over().await;
         let counts = racks.entry(watched.host.rack.clone()).or_default();
         let Some(seen) = seen.get(name) else {
             continue;

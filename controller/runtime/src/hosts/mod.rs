@@ -32,7 +32,9 @@ use rackhand_core::{
 
 pub(crate) use consumer::consumer_of;
 pub(crate) use credentials::bmc_endpoint;
-pub(crate) use fleet::{FleetMember, fleet};
+pub(crate) use fleet::{
+    FleetMember, MemberKey, fleet, selects_own_nodes, target_of_machine, target_of_node,
+};
 use node_host::host_of_node;
 pub(crate) use node_host::named_bmh;
 use nodes::IndexNodes;

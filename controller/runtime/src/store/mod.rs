@@ -18,4 +18,5 @@ pub(crate) mod metrics;
 pub(crate) mod object;
 pub(crate) mod power_policy;
 pub(crate) mod remediation;
+pub(crate) mod time_slice;
 pub(crate) mod watch;

@@ -9,7 +9,7 @@ use kube::api::DynamicObject;
 use rackhand_api::views::MachineView;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::table::{Entry, is_less};
+use super::table::{Entry, is_less, keys_after};
 use crate::store::object::Key;
 
 /// A Machine as JSON, and its resourceVersion.
@@ -78,6 +78,11 @@ impl Machines {
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
         self.stored.keys()
+    }
+
+    /// At most `most` keys after `after`, in their order.
+    pub(super) fn keys_after(&self, after: Option<&Key>, most: usize) -> Vec<Key> {
+        keys_after(&self.stored, after, most)
     }
 
     pub(super) fn version(&self, key: &Key) -> Option<String> {

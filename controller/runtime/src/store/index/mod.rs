@@ -118,6 +118,12 @@ impl Index {
         self.inner.read().objects.keys(kind)
     }
 
+    /// At most `most` names after `after` of objects of a kind, in their order. A reader of a large kind takes them
+    /// in pages, so that it does not hold the lock for long.
+    pub(crate) fn keys_after(&self, kind: Kind, after: Option<&Key>, most: usize) -> Vec<Key> {
+        self.inner.read().objects.keys_after(kind, after, most)
+    }
+
     /// The resourceVersion of an object in the index.
     pub(crate) fn version_of(&self, kind: Kind, key: &Key) -> Option<String> {
         self.inner.read().objects.version(kind, key)

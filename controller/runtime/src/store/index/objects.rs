@@ -102,6 +102,20 @@ impl Objects {
         }
     }
 
+    /// At most `most` names after `after` of objects of a kind, in their order.
+    pub(super) fn keys_after(&self, kind: Kind, after: Option<&Key>, most: usize) -> Vec<Key> {
+        match kind {
+            Kind::Machine => self.machines.keys_after(after, most),
+            Kind::BareMetalHost => self.hosts.table().keys_after(after, most),
+            Kind::OpenShiftMachine => self.openshift.machines.keys_after(after, most),
+            _ => {
+                let later = self.keys(kind).into_iter();
+                let later = later.filter(|key| after.is_none_or(|after| key > after));
+                later.take(most).collect()
+            }
+        }
+    }
+
     /// The resourceVersion of an object, for the comparison with a live read.
     pub(super) fn version(&self, kind: Kind, key: &Key) -> Option<String> {
         match kind {

@@ -1,6 +1,6 @@
 //! The objects of one kind, by name.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::views::ViewError;
@@ -60,6 +60,11 @@ impl<V, K: Ord + Clone> Table<V, K> {
         self.0.keys()
     }
 
+    /// At most `most` keys after `after`, in their order.
+    pub(super) fn keys_after(&self, after: Option<&K>, most: usize) -> Vec<K> {
+        keys_after(&self.0, after, most)
+    }
+
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry<V>> {
         self.0.values()
     }
@@ -84,6 +89,17 @@ impl<V> Table<V> {
             .map(|(k, e)| (k.clone(), e.clone()))
             .collect()
     }
+}
+
+/// At most `most` keys of a map after `after`, in their order.
+pub(super) fn keys_after<K: Ord + Clone, V>(
+    map: &BTreeMap<K, V>,
+    after: Option<&K>,
+    most: usize,
+) -> Vec<K> {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let later = map.range((from, Bound::Unbounded));
+    later.take(most).map(|(key, _)| key.clone()).collect()
 }
 
 /// Whether the resourceVersion `new` is smaller than `old`: the API server assigns them in increasing order.

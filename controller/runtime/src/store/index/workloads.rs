@@ -121,6 +121,21 @@ impl Index {
         known.iter().map(KnownNode::whole).collect()
     }
 
+    /// At most `most` Nodes of a cluster after this name, ordered by name.
+    pub(crate) fn nodes_after(
+        &self,
+        cluster: &Key,
+        name: Option<&str>,
+        most: usize,
+    ) -> Vec<Arc<Node>> {
+        let known: Vec<KnownNode> = {
+            let inner = self.inner.read();
+            let nodes = inner.nodes.after(cluster, name).take(most);
+            nodes.map(|(_, node)| node.clone()).collect()
+        };
+        known.iter().map(KnownNode::whole).collect()
+    }
+
     /// The names of the Nodes of a cluster.
     pub(crate) fn node_names(&self, cluster: &Key) -> Vec<String> {
         let inner = self.inner.read();

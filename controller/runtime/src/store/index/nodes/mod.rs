@@ -6,6 +6,7 @@ mod seen;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Bound,
     sync::Arc,
 };
 
@@ -105,6 +106,19 @@ impl ClusterNodes {
     pub(super) fn of(&self, cluster: &Key) -> impl Iterator<Item = (&String, &KnownNode)> {
         let workload = self.clusters.get(cluster);
         workload.into_iter().flat_map(|workload| &workload.nodes)
+    }
+
+    /// The Nodes of a cluster after this name, ordered by name.
+    pub(super) fn after(
+        &self,
+        cluster: &Key,
+        name: Option<&str>,
+    ) -> impl Iterator<Item = (&String, &KnownNode)> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let workload = self.clusters.get(cluster);
+        let nodes =
+            workload.map(|workload| workload.nodes.range::<str, _>((from, Bound::Unbounded)));
+        nodes.into_iter().flatten()
     }
 
     /// Whether a live read found no such Node, and the watch has reported none since (F12).
