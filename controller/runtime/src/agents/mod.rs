@@ -35,6 +35,8 @@ pub(crate) use calls::{
     follow::OperationEvent,
 };
 use connections::ConnectError;
+#[cfg(test)]
+pub(crate) use connections::fixture as connection_fixture;
 pub(crate) use connections::{AgentConnections, ConnectionTasks};
 pub(crate) use holds::{AgentHold, AgentHolds};
 pub(crate) use metrics::AgentMetrics;

@@ -9,7 +9,7 @@
 mod condition;
 mod metrics;
 mod owner;
-mod watched;
+pub(crate) mod watched;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -94,7 +94,7 @@ pub(crate) async fn run(watch: Arc<BmcWatch>, cancel: CancellationToken) {
     let mut resolved: Option<Instant> = None;
     while !pause(&cancel, TICK).await {
         if resolved.is_none_or(|at| at.elapsed() >= RESOLVED_FOR.min(interval)) {
-            let resolving = resolve(&watch, &mut all);
+            let resolving = resolve(&watch.index, &watch.agents, &mut all);
             if cancel.run_until_cancelled(resolving).await.is_none() {
                 return;
             }

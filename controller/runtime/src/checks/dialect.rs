@@ -60,6 +60,12 @@ pub(super) trait Dialect: Sized + Send + 'static {
     /// A timer of this dialect is due.
     fn fire(&mut self, engine: &mut EngineParts<Self>, timer: Self::Timer);
 
+    /// Does one small piece of the work that is left. Returns whether there was one. The engine calls it until
+    /// nothing is left, and lets other tasks run in between, before the next member is processed.
+    fn work(&mut self, _: &mut EngineParts<Self>) -> bool {
+        false
+    }
+
     /// Evaluates changed checks before the next member is processed.
     fn evaluate(&mut self, _: &mut EngineParts<Self>) {}
 

@@ -3,6 +3,8 @@
 //! Invariant: no task outlives [`run`], and a task that ends early ends the process.
 
 mod actors;
+#[cfg(test)]
+mod stalls;
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +29,7 @@ use crate::{
         admin, authenticated,
         explain::Explainer,
         https::Https,
-        page::{LeaderState, Page},
+        page::{LeaderState, Page, ShownPage},
     },
     shared_causes::SharedCauseMetrics,
     store::{
@@ -220,6 +222,7 @@ async fn run_with(
                     leader: leader.clone(),
                     index: index.clone(),
                     state: leader_state.clone(),
+                    shown: ShownPage::default(),
                 },
             };
             let (client, cancel) = (client.clone(), reading.clone());

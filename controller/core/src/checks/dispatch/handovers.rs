@@ -91,6 +91,13 @@ impl<K: Ord + Clone> Handovers<K> {
         }
     }
 
+    /// Removes all members of a check.
+    pub(super) fn withdraw_all(&mut self, check: &K) {
+        if let Some(waiting) = self.checks.get_mut(check) {
+            waiting.handover.withdraw_all();
+        }
+    }
+
     /// The reads that begin now. `settles`: whether one more failure could close the limit of a check.
     pub(super) fn begin_reads(
         &mut self,

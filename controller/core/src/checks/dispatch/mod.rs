@@ -5,6 +5,7 @@
 //! Must never decide a verdict: [`health`](crate::checks::machines) does. Everything here is plain data with an
 //! explicit time, so that the engine and the model checker run the same code.
 
+mod backlog;
 mod handovers;
 mod items;
 mod members;
@@ -17,6 +18,7 @@ mod withdrawals;
 
 use std::sync::Arc;
 
+pub use backlog::{Backlog, Work};
 pub use handovers::{LiveRead, renumbered};
 use items::ItemState;
 pub use items::{EffectOutcome, Phase, TRY_AGAIN, Unusable};

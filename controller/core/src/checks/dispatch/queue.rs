@@ -125,16 +125,20 @@ impl<K: Ord + Clone> Queue<K> {
     /// Takes the next machine while the window has room. Conditions use at most half of it, so that
     /// requests always find room.
     pub(super) fn pop(&mut self) -> Option<Item<K>> {
-        let room = |most: usize| self.running.len() < most;
-        let item = if room(self.window.now) && !self.acts.is_empty() {
+        let item = if self.running.len() < self.window.now && !self.acts.is_empty() {
             self.acts.pop_front()
-        } else if room(self.window.now / 2) {
+        } else if self.has_room_for_conditions() {
             self.conditions.pop_front()
         } else {
             None
         }?;
         self.queued.remove(&item);
         Some(item)
+    }
+
+    /// Whether a write of conditions may begin.
+    pub(super) fn has_room_for_conditions(&self) -> bool {
+        self.running.len() < self.window.now / 2
     }
 
     /// The API server has answered a call: grows the window by one.

@@ -56,7 +56,10 @@ impl<E> Wanted<E> {
         if role.yields {
             return Turn::Yield;
         }
-        let waits = |state: &ItemState| state.is_held() || state.unreported.is_some();
+        // The deletion of a request makes its earlier outcome obsolete, so it does not wait until that is written:
+        // in the recovery of a rack the conditions of all its Machines would come first.
+        let is_unreported = |state: &ItemState| state.unreported.is_some() && self.hands_over;
+        let waits = |state: &ItemState| state.is_held() || is_unreported(state);
         let effect = self.effect.filter(|_| !state.is_some_and(waits));
         if role.dry_run {
             return Turn::DryRun(effect);
@@ -116,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn no_effect_begins_during_backoff_or_with_an_unreported_outcome() {
+    fn no_effect_begins_during_backoff_and_no_handover_with_an_unreported_outcome() {
         let held = ItemState {
             phase: Phase::Backoff { may_exist: true },
             ..ItemState::default()
@@ -125,11 +128,18 @@ mod tests {
             unreported: Some(EffectOutcome::RequestCreated),
             ..ItemState::default()
         };
-        for (state, queued) in [(held, None), (unreported, Some(true))] {
+        for (state, queued) in [(&held, None), (&unreported, Some(true))] {
             let wanted = mk_wanted();
-            assert_eq!(wanted.queued(Some(&state), false), queued);
-            assert_eq!(wanted.turn(Some(&state), ACTS, || true), Turn::Show);
+            assert_eq!(wanted.queued(Some(state), false), queued);
+            assert_eq!(wanted.turn(Some(state), ACTS, || true), Turn::Show);
         }
         assert_eq!(mk_wanted().queued(None, false), Some(true));
+        let deletes = Wanted {
+            hands_over: false,
+            ..mk_wanted()
+        };
+        assert_eq!(deletes.turn(Some(&held), ACTS, || true), Turn::Show);
+        let begun = deletes.turn(Some(&unreported), ACTS, || true);
+        assert_eq!(begun, Turn::Begin("create"), "nothing is handed over");
     }
 }

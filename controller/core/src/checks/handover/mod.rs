@@ -74,6 +74,17 @@ impl Handover {
         }
     }
 
+    /// Removes all members. A read that is under way clears none of them.
+    pub fn withdraw_all(&mut self) {
+        self.waiting.clear();
+        self.cleared.clear();
+        if let Some(reading) = &mut self.reading {
+            reading.clear();
+        } else {
+            self.failure = None;
+        }
+    }
+
     /// Decides what to do now. `settles`: more failures could exceed the limit, so the batch waits
     /// [`SETTLE`] for the rest of a burst; false if the limit would hold even if every member failed.
     pub fn step(&mut self, settles: bool, now: Duration) -> Step {

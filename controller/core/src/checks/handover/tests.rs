@@ -23,6 +23,24 @@ fn at(millis: u64) -> Duration {
 }
 
 #[test]
+fn f13_members_that_are_withdrawn_together_are_cleared_by_no_read_that_is_under_way() {
+    let mut handover = Handover::default();
+    assert!(!handover.request(&name("a"), at(0)));
+    assert_eq!(handover.step(false, at(0)), Step::Read);
+    assert!(!handover.request(&name("b"), at(1)));
+    handover.withdraw_all();
+    assert!(!handover.request(&name("a"), at(2)));
+    assert_eq!(handover.finish_read(Ok(()), at(3)), BTreeSet::new());
+    assert_eq!(handover.step(false, at(3)), Step::Read);
+    assert_eq!(handover.finish_read(Ok(()), at(4)), [name("a")].into());
+    handover.withdraw_all();
+    assert!(
+        !handover.request(&name("a"), at(5)),
+        "it was cleared before"
+    );
+}
+
+#[test]
 fn f13_first_member_is_not_cleared_before_the_burst_has_settled() {
     let mut handover = Handover::default();
     assert_eq!(handover.step(true, at(0)), Step::Idle);

@@ -1,5 +1,7 @@
 //! What agents report of their racks: hosts, outlets and holds.
 
+use std::sync::Arc;
+
 use kube::api::DynamicObject;
 use parking_lot::RwLockReadGuard;
 use rackhand_core::{
@@ -102,11 +104,12 @@ impl AgentConnections {
     /// All agents with their inventories. A silent agent is shown with the inventory that it reported last.
     pub(crate) fn overview(&self) -> Vec<AgentFacts> {
         let objects = self.index.rack_agents();
-        let agents = self.agents.read();
-        objects
-            .iter()
-            .filter_map(|(key, object)| Some(facts(key, object, agents.get(key)?)))
-            .collect()
+        let of = |(key, object): &(Key, Arc<DynamicObject>)| {
+            // For one agent at a time, so that no writer waits for the inventories of all.
+            let agents = self.agents.read();
+            Some(facts(key, object, agents.get(key)?))
+        };
+        objects.iter().filter_map(of).collect()
     }
 }
 

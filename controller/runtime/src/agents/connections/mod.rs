@@ -2,6 +2,8 @@
 
 mod agent;
 pub(super) mod clock;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub(super) mod inventories;
 mod known;
 pub(super) mod required;

@@ -117,38 +117,18 @@ impl AgentConnections {
 mod tests {
     use std::sync::Arc;
 
-    use prometheus_client::registry::Registry;
     use rackhand_api::kinds::rack_agent::RackAgentSpec;
     use serde_json::json;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::{
-        agents::{AgentMetrics, AgentStatus, connections::agent::Agent, journals::SeenJournals},
-        leader::{
-            LeaderMetrics,
-            events::Events,
-            fixture::leader,
-            writer::{Lane, Writer},
+        agents::{
+            connections::{agent::Agent, fixture},
+            journals::SeenJournals,
         },
-        store::{fake_api::Objects, index::Index, log_capture::LogCapture, object::Served},
+        store::{index::Index, log_capture::LogCapture},
     };
-
-    async fn agents() -> AgentConnections {
-        let client = Objects::default().client();
-        let (leader, _) = leader(&client).await;
-        let mut registry = Registry::default();
-        let metrics = LeaderMetrics::register(&mut registry);
-        let (writer, _) = Writer::new(&leader, metrics, Lane::Requests);
-        let (events, _) = Events::new(client.clone(), &leader, writer.clone());
-        let (status, _) = AgentStatus::new(client, Arc::new(Served::default()), writer);
-        AgentConnections::new(
-            Arc::new(Index::new(Vec::new())),
-            AgentMetrics::register(&mut registry),
-            status,
-            events,
-        )
-    }
 
     /// Adds an agent of rack r1 that was tried, and that answers or does not.
     fn put(agents: &AgentConnections, name: &str, answers: bool) -> Key {
@@ -173,7 +153,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_agent_of_a_rack_never_stands_by_and_is_no_warning() {
-        let agents = agents().await;
+        let agents = fixture::agents(Arc::new(Index::new(Vec::new()))).await;
         let log = LogCapture::start();
         // It is out of reach for a while, and comes back.
         for answers in [false, true, false, true] {

@@ -29,6 +29,7 @@ use crate::{
         api::ApiError,
         index::{Change, ChangeQueue},
         object::Key,
+        time_slice::TimeSlice,
     },
 };
 pub(super) use parts::EngineParts;
@@ -99,8 +100,12 @@ impl<D: Dialect> CheckEngine<D> {
     /// Runs one round: starts due actions, then waits for the next event and applies it.
     pub(super) async fn step(&mut self, inbox: &ChangeQueue) {
         self.dialect.evaluate(&mut self.parts);
+        let mut slice = TimeSlice::begin();
+        self.work_off(&mut slice).await;
         while let Some(item) = self.parts.members.pop() {
             self.dialect.turn(&mut self.parts, item);
+            self.work_off(&mut slice).await;
+            slice.pause_if_over().await;
         }
         self.begin_reads();
         let next = self.next();
@@ -109,6 +114,7 @@ impl<D: Dialect> CheckEngine<D> {
             (changes, since) = inbox.take_since() => {
                 let began = Instant::now();
                 self.dialect.apply(&mut self.parts, changes);
+                self.work_off(&mut slice).await;
                 let metrics = &self.parts.context.metrics;
                 metrics.observe_evaluation(began.elapsed(), since.elapsed());
             }
@@ -122,9 +128,17 @@ impl<D: Dialect> CheckEngine<D> {
                 if matches!(done, Done::Synced(..)) {
                     // Pending changes of the index are applied before any action is based on it.
                     self.dialect.apply(&mut self.parts, inbox.drain());
+                    self.work_off(&mut slice).await;
                 }
                 self.finish(done);
             }
+        }
+    }
+
+    /// Does all work that is left, in short slices.
+    async fn work_off(&mut self, slice: &mut TimeSlice) {
+        while self.dialect.work(&mut self.parts) {
+            slice.pause_if_over().await;
         }
     }
 

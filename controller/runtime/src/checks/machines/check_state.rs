@@ -5,7 +5,7 @@ use rackhand_api::views::MachineView;
 use rackhand_core::checks::machines::{Fleet, Policy, Target, clock_skew};
 
 use super::{
-    RequestOwners,
+    Parts, RequestOwners,
     dialect::{MachineDialect, Spec, Summary},
 };
 use crate::{
@@ -23,6 +23,8 @@ use crate::{
 pub(in crate::checks) struct CheckState<M: MachineDialect> {
     pub(super) spec: Spec<M>,
     pub(super) fleet: Fleet<M::Policy>,
+    /// The last Machine that was read for a fleet that is not whole.
+    read_to: Option<Key>,
     /// The template of the check's remediations.
     pub(super) template: TemplateCache,
     /// Whether the names of the targets may have changed.
@@ -35,34 +37,54 @@ type TargetOf<M> = Target<<<M as MachineDialect>::Policy as Policy>::Machine>;
 // === impl CheckState ===
 
 impl<M: MachineDialect> CheckState<M> {
-    /// Builds the state of a check with a fleet from the index.
-    pub(super) fn new(
-        context: &Context,
-        external: &ExternalRequests<RequestOwners>,
-        spec: Spec<M>,
-        key: &Key,
-        now: Timestamp,
-    ) -> Self {
-        let mut fleet = Fleet::new(
+    /// The state of a check whose fleet is read by [`Self::fill`].
+    pub(super) fn new(context: &Context, spec: Spec<M>, now: Timestamp) -> Self {
+        let fleet = Fleet::unfilled(
             spec.rules.clone(),
             spec.cluster_facts.clone(),
             facts::unreachable(&context.index, &spec.cluster, M::FEEDS),
             now,
         );
-        for entry in M::machines(&context.index, &spec, &key.namespace) {
-            // A Machine that cannot be parsed is left out; the engine logs it.
-            if let Ok(view) = &entry.view {
-                let machine = Key::new(&key.namespace, &view.meta.name);
-                let target = Self::target_of(&spec, context, external, &machine, view);
-                fleet.put(target, now);
-            }
-        }
         Self {
             spec,
             fleet,
+            read_to: None,
             template: TemplateCache::default(),
             names_changed: true,
         }
+    }
+
+    /// Puts the next Machines of the index into the fleet; what was put before follows the changes. Returns whether
+    /// there may be more.
+    pub(super) fn fill(
+        &mut self,
+        engine: &Parts<M>,
+        external: &ExternalRequests<RequestOwners>,
+        key: &Key,
+        most: usize,
+    ) -> bool {
+        let (index, namespace) = (&engine.context.index, &key.namespace);
+        let now = Timestamp::now();
+        let first = Key::new(namespace, "");
+        let after = self.read_to.as_ref().unwrap_or(&first);
+        let keys = index.keys_after(M::MACHINE, Some(after), most);
+        let of_namespace = |machine: &&Key| machine.namespace == *namespace;
+        for machine in keys.iter().take_while(of_namespace) {
+            let entry = M::selected_machine(index, &self.spec, machine);
+            // A Machine that cannot be parsed is left out; the engine logs it.
+            let Some(view) = entry.and_then(|entry| entry.view.ok()) else {
+                continue;
+            };
+            let mut target = self.target(&engine.context, external, machine, &view);
+            let item = Item::new(key, &machine.name.as_str().into());
+            target.request = engine.members.counted(&item, target.request);
+            self.fleet.put(target, now);
+        }
+        let is_last = |last: &Key| last.namespace != *namespace;
+        let last = keys.into_iter().last();
+        let has_more = last.as_ref().is_some_and(|last| !is_last(last));
+        self.read_to = last;
+        has_more
     }
 
     /// A Machine with its Node and remediation.
@@ -92,9 +114,9 @@ impl<M: MachineDialect> CheckState<M> {
     }
 
     /// The members of a check.
-    pub(super) fn items(&self, key: &Key) -> Vec<Item> {
+    pub(super) fn items(&self, key: &Key) -> impl Iterator<Item = Item> {
         let members = self.fleet.machines();
-        members.map(|member| Item::new(key, member)).collect()
+        members.map(move |member| Item::new(key, member))
     }
 
     /// The precedence of a check for all its members: whether it can act, and its age.

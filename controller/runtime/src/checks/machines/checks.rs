@@ -1,6 +1,7 @@
 //! Start, change and end of the evaluation of checks.
 
 use jiff::Timestamp;
+use rackhand_core::checks::dispatch::Work;
 
 use super::{
     CheckState, Machines, Parts, act,
@@ -67,7 +68,7 @@ impl<M: MachineDialect> Machines<M> {
             self.end_check(engine, key);
             return;
         }
-        let mut before = self.checks.get(key).map(CheckState::precedence);
+        let before = self.checks.get(key).map(CheckState::precedence);
         match self.checks.get_mut(key) {
             Some(check) if check.spec.looks_at_the_same(&spec) => {
                 let external = self.requests.known();
@@ -90,21 +91,16 @@ impl<M: MachineDialect> Machines<M> {
                 check.names_changed = true;
             }
             _ => {
-                before = None;
                 self.end_check(engine, key);
-                let check = CheckState::new(&context, self.requests.known(), spec, key, now);
+                let check = CheckState::new(&context, spec, now);
                 self.checks.insert(key.clone(), check);
                 engine.begin_check(key);
-                let now = engine.now();
-                for item in engine.members.resume_requests(key, now) {
-                    self.request_changed(engine, &item);
-                }
+                self.backlog.push(Work::Fill(key.clone()));
+                return;
             }
         }
-        match (before, self.checks.get(key).map(CheckState::precedence)) {
-            (None, _) => self.overlap_all(engine, key),
-            (before, now) if before != now => self.overlap_again(engine, key),
-            _ => {}
+        if before != self.checks.get(key).map(CheckState::precedence) {
+            self.overlap_again(engine, key);
         }
         self.count(engine, key);
         engine.status_due(key);

@@ -135,8 +135,8 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
     /// A Machine in the index.
     fn machine(index: &Index, key: &Key) -> Option<Entry<MachineView>>;
 
-    /// The Machines of a namespace that a check selects.
-    fn machines(index: &Index, spec: &Spec<Self>, namespace: &str) -> Vec<Entry<MachineView>>;
+    /// A Machine in the index, if a check selects it.
+    fn selected_machine(index: &Index, spec: &Spec<Self>, key: &Key) -> Option<Entry<MachineView>>;
 
     /// The Machines that name a Node.
     fn machines_of_node(index: &Index, cluster: &Key, node: &str) -> Vec<Key>;

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Instant};
 
 use jiff::Timestamp;
 use rackhand_core::checks::{
-    dispatch::{Role, Turn, Wanted},
+    dispatch::{Role, Turn, Wanted, Work},
     machines::{Claim, MachineRemediation, Verdict},
 };
 
@@ -22,11 +22,16 @@ use crate::{
     store::object::Key,
 };
 
+/// Most Machines of a fleet that are reconsidered at once.
+const AT_ONCE: usize = 32;
+/// Most Machines that lose their live read one by one, while that of others of their check counts.
+const WITHDRAWN_ALONE: usize = 2_000;
+
 impl<M: MachineDialect> Machines<M> {
     /// Applies changes of a fleet: enqueues members with an action, schedules the status and the next
     /// deadline.
     pub(super) fn settle(&mut self, engine: &mut Parts<M>, key: &Key) {
-        let Some(check) = self.checks.get_mut(key) else {
+        let Some(check) = self.checks.get_mut(key).filter(|c| c.fleet.is_whole()) else {
             return;
         };
         let turn = check.fleet.take();
@@ -36,13 +41,27 @@ impl<M: MachineDialect> Machines<M> {
             self.count(engine, key);
             engine.status_due(key);
         }
-        for machine in &turn.machines {
-            self.reconsider(engine, &Item::new(key, machine));
+        let items = turn.machines.iter().map(|machine| Item::new(key, machine));
+        if turn.machines.len() <= AT_ONCE {
+            for item in items {
+                self.reconsider(engine, &item);
+            }
+            return;
         }
+        // Whatever happens until then, no earlier live read counts for them (F10).
+        if turn.machines.len() > WITHDRAWN_ALONE {
+            engine.members.withdraw_all(key);
+        } else {
+            for item in items.clone() {
+                engine.members.withdraw(&item);
+            }
+        }
+        self.backlog.extend(items.map(Work::Reconsider));
     }
 
     pub(super) fn count(&self, engine: &Parts<M>, key: &Key) {
-        if let Some(check) = self.checks.get(key) {
+        let check = self.checks.get(key).filter(|c| c.fleet.is_whole());
+        if let Some(check) = check {
             let fleet = &check.fleet;
             let metrics = &engine.context.metrics;
             let counts = CheckCounts {
@@ -228,12 +247,11 @@ impl<M: MachineDialect> Machines<M> {
     }
 
     /// Updates the overlaps of a check when its evaluation begins.
-    pub(super) fn overlap_all(&mut self, engine: &mut Parts<M>, check: &Key) {
-        let among = self.clusters.siblings(check);
-        let state = self.checks.get(check).filter(|_| among.len() > 1);
-        let items = state.map_or_else(Vec::new, |state| state.items(check));
-        for item in items {
-            self.overlap_among(engine, &item.key(), &among);
+    pub(super) fn overlap_all(&mut self, check: &Key) {
+        let has_others = self.clusters.siblings(check).len() > 1;
+        if let Some(state) = self.checks.get(check).filter(|_| has_others) {
+            let items = state.items(check);
+            self.backlog.extend(items.map(Work::ChooseActing));
         }
     }
 
@@ -245,7 +263,12 @@ impl<M: MachineDialect> Machines<M> {
         }
     }
 
-    fn overlap_among(&mut self, engine: &mut Parts<M>, machine: &Key, among: &BTreeSet<Key>) {
+    pub(super) fn overlap_among(
+        &mut self,
+        engine: &mut Parts<M>,
+        machine: &Key,
+        among: &BTreeSet<Key>,
+    ) {
         let (checks, context) = (&self.checks, &engine.context);
         let claim = |key: &Key| {
             let check = checks.get(key)?;
@@ -269,6 +292,10 @@ impl<M: MachineDialect> Machines<M> {
 /// Writes the conditions of a Machine, with the outcome of its last effect.
 fn show<M: MachineDialect>(engine: &mut Parts<M>, item: Item, mut status: MachineStatus) {
     if !M::WRITES_MACHINES {
+        return;
+    }
+    // An outcome that is an effect of its own, as for the owner of a Machine, does not wait for other conditions.
+    if status.outcome.is_none() && !engine.members.may_show(&item) {
         return;
     }
     let earlier = engine.members.take_unreported(&item);

@@ -1,6 +1,7 @@
 //! Mapping of changes to the members that they affect.
 
 use jiff::Timestamp;
+use rackhand_core::checks::dispatch::Work;
 
 use super::{CheckState, Machines, Parts, dialect::MachineDialect, request_source::RequestSource};
 use crate::{
@@ -136,10 +137,8 @@ impl<M: MachineDialect> Machines<M> {
         let source = RequestSource::External(kind.clone());
         let of_kind = |(_, c): &(&Key, &CheckState<M>)| c.spec.source == source;
         let checks = self.checks.iter().filter(of_kind);
-        let stale: Vec<Item> = checks.flat_map(|(key, c)| c.items(key)).collect();
-        for item in stale {
-            self.request_changed(engine, &item);
-        }
+        let stale = checks.flat_map(|(key, c)| c.items(key));
+        self.backlog.extend(stale.map(Work::ReadRequest));
     }
 
     /// The checks of a namespace that are evaluated.

@@ -1,10 +1,11 @@
 //! Checks of Machines: the common part of Cluster API and OpenShift.
 //!
-//! `events` and `checks` map changes to the fleets, `dispatch` and `results` pass what follows to the books of the
+//! `backlog` takes changes one after the other, `events` and `checks` map them to the fleets, `dispatch` and `results` pass what follows to the books of the
 //! engine, and `act` starts the calls. A [`Fleet`](rackhand_core::checks::machines::Fleet) decides the action for a
 //! Machine; the differences are in [`MachineDialect`].
 
 mod act;
+mod backlog;
 mod check_state;
 mod checks;
 mod clusters;
@@ -26,7 +27,10 @@ use std::{
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use rackhand_core::checks::machines::Policy;
+use rackhand_core::checks::{
+    dispatch::{Backlog, Work},
+    machines::Policy,
+};
 
 use super::{
     Context,
@@ -67,6 +71,8 @@ pub(super) struct Machines<M: MachineDialect> {
     orphans: OrphanSearch,
     reports: InvalidReports,
     unreadable: UnreadableMachines,
+    /// What is left to do before any member gets its turn.
+    backlog: Backlog<Key, Change>,
 }
 
 impl<M: MachineDialect> Default for Machines<M> {
@@ -79,6 +85,7 @@ impl<M: MachineDialect> Default for Machines<M> {
             orphans: OrphanSearch::default(),
             reports: InvalidReports::default(),
             unreadable: UnreadableMachines::default(),
+            backlog: Backlog::default(),
         }
     }
 }
@@ -103,12 +110,11 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     fn resync(&mut self, engine: &mut Parts<M>, check: &Key) {
         self.orphans.forget(check);
         self.refresh(engine, check);
-        if M::RESYNCS_MACHINES {
-            let state = self.checks.get(check);
-            let items = state.map_or_else(Vec::new, |state| state.items(check));
-            for item in items {
-                self.reconsider(engine, &item);
-            }
+        if M::RESYNCS_MACHINES
+            && let Some(state) = self.checks.get(check)
+        {
+            let items = state.items(check);
+            self.backlog.extend(items.map(Work::Reconsider));
         }
     }
 
@@ -119,26 +125,15 @@ impl<M: MachineDialect> Dialect for Machines<M> {
                 self.of_cluster(engine, cluster, |_, _, _| {});
             }
         }
-        for change in changes {
-            match change {
-                Change::Object(kind, key) if kind == M::CHECK => self.refresh(engine, &key),
-                Change::Object(Kind::Cluster, key) => {
-                    for check in self.clusters.checks(&key) {
-                        self.refresh(engine, &check);
-                    }
-                }
-                Change::Object(kind, key) if kind == M::MACHINE => {
-                    self.machine_changed(engine, &key);
-                    self.orphans.examine_machine(engine, &key);
-                }
-                Change::Object(kind, key) if Kind::REMEDIATIONS.contains(&kind) => {
-                    self.request_touched(engine, &RequestSource::Index(kind), &key);
-                    self.orphans.examine_machine(engine, &key);
-                }
-                Change::Node(cluster, node) => self.node_changed(engine, &cluster, &node),
-                Change::Object(..) | Change::Workload(_) | Change::Agent(_) => {}
-            }
-        }
+        self.backlog.extend(changes.into_iter().map(Work::Apply));
+    }
+
+    fn work(&mut self, engine: &mut Parts<M>) -> bool {
+        let Some(work) = self.backlog.pop() else {
+            return false;
+        };
+        self.work_on(engine, work);
+        true
     }
 
     fn handle_event(&mut self, engine: &mut Parts<M>, event: WatchEvent) {
@@ -228,21 +223,19 @@ impl<M: MachineDialect> Dialect for Machines<M> {
         if let Some(state) = self.checks.get(check)
             && let RequestSource::External(_) = &state.spec.source
         {
-            for item in &state.items(check) {
-                self.request_changed(engine, item);
-            }
+            let items = state.items(check);
+            self.backlog.extend(items.map(Work::ReadRequest));
         }
         if changed {
             engine.status_due(check);
         }
-        for member in &cleared {
-            self.reconsider(engine, &Item::new(check, member));
-        }
+        let cleared = cleared.iter().map(|member| Item::new(check, member));
+        self.backlog.extend(cleared.map(Work::Reconsider));
     }
 
     fn status(&mut self, engine: &Parts<M>, check: &Key) -> Option<Summary> {
         let state = self.checks.get_mut(check)?;
-        if state.spec.dry_run {
+        if state.spec.dry_run || !state.fleet.is_whole() {
             return None;
         }
         let mut summary = state.summary();

@@ -130,7 +130,7 @@ async fn show_page(State(service): State<Arc<Service>>, caller: MaybeCaller) -> 
         Some(refusal) => refusal,
         None => {
             let shown = service.served.page.page(&service.served.explainer);
-            shown.unwrap_or_else(standby)
+            shown.await.unwrap_or_else(no_view)
         }
     }
 }
@@ -140,7 +140,7 @@ async fn show_overview(State(service): State<Arc<Service>>, caller: MaybeCaller)
         Some(refusal) => refusal,
         None => {
             let shown = service.served.page.json(&service.served.explainer);
-            shown.unwrap_or_else(standby)
+            shown.await.unwrap_or_else(no_view)
         }
     }
 }

@@ -157,8 +157,8 @@ impl Explainer {
     }
 
     /// The inputs of the last decisions of this process.
-    pub(crate) fn live(&self) -> &LiveFacts {
-        &self.live
+    pub(crate) fn live(&self) -> Arc<LiveFacts> {
+        self.live.clone()
     }
 
     /// The view of this process.

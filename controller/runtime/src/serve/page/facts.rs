@@ -69,7 +69,8 @@ impl DisplayTime {
     }
 }
 
-/// Collects all facts that the leader has.
+/// Collects all facts that the leader has. Takes long in a large fleet, so it runs beside the tasks of the
+/// controller.
 pub(super) fn collect(
     leader: LeaderView,
     index: &Index,
@@ -81,7 +82,8 @@ pub(super) fn collect(
     let clusters = index.clusters();
     for cluster in clusters.iter().chain([&Key::local()]) {
         let name = cluster_name(cluster);
-        nodes.extend(index.nodes(cluster).iter().map(|n| node_entry(&name, n)));
+        let all = index.nodes_in_pages(cluster);
+        nodes.extend(all.map(|node| node_entry(&name, &node)));
     }
     OverviewFacts {
         leader: now.leader(leader),
@@ -148,11 +150,10 @@ fn node_entry(cluster: &str, node: &Node) -> NodeEntry {
 
 fn bare_metal_hosts(index: &Index) -> Vec<BareMetalHostEntry> {
     let nodes = nodes_of_hosts(index);
-    let hosts = index.hosts();
+    let hosts = index.keys_in_pages(Kind::BareMetalHost);
     hosts
-        .iter()
-        .filter_map(|(key, entry)| {
-            let view = entry.view.as_ref().ok()?;
+        .filter_map(|key| {
+            let view = index.host(&key)?.view.ok()?;
             let rack = view.meta.labels.get(RACK_LABEL);
             let rack = rack.or_else(|| view.meta.annotations.get(RACK_LABEL));
             let address = view.bmc.as_ref().and_then(|bmc| bmc.address.clone());
@@ -161,7 +162,7 @@ fn bare_metal_hosts(index: &Index) -> Vec<BareMetalHostEntry> {
                 address: address.unwrap_or_default(),
                 rack: rack.cloned(),
                 powered_on: view.powered_on,
-                node: nodes.get(key).cloned(),
+                node: nodes.get(&key).cloned(),
             })
         })
         .collect()
@@ -169,13 +170,13 @@ fn bare_metal_hosts(index: &Index) -> Vec<BareMetalHostEntry> {
 
 /// Cluster and name of the Node of each BareMetalHost that a Machine is linked to.
 fn nodes_of_hosts(index: &Index) -> BTreeMap<Key, (String, String)> {
-    let of_cluster_api = index.keys(Kind::Machine).into_iter().filter_map(|key| {
+    let of_cluster_api = index.keys_in_pages(Kind::Machine).filter_map(|key| {
         let machine = index.machine(&key)?.view.ok()?;
         let host = host_of_machine(index, &machine).ok()?.0?;
         let cluster = Key::new(&key.namespace, machine.cluster_name.clone()?);
         Some((host, (cluster.to_string(), machine.node_name.clone()?)))
     });
-    let of_openshift = index.keys(Kind::OpenShiftMachine).into_iter();
+    let of_openshift = index.keys_in_pages(Kind::OpenShiftMachine);
     let of_openshift = of_openshift.filter_map(|key| {
         let machine = index.openshift_machine(&key)?.view.ok()?;
         let host = host_of_openshift(index, &machine).ok()?.0?;

@@ -7,17 +7,21 @@ mod facts;
 mod html;
 mod remediations;
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::{
+    sync::{Arc, OnceLock, Weak},
+    time::{Duration, Instant},
+};
 
 use axum::{
-    Json,
+    body::Bytes,
     http::header,
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
-use rackhand_core::overview::{LeaderView, Overview, overview};
+use rackhand_core::overview::{LeaderView, overview};
+use tokio::sync::Mutex;
 
-use super::explain::{Explainer, NoView, Subject};
+use super::explain::{ExplainError, Explainer, NoView, Subject};
 use crate::{
     agents::AgentConnections,
     leader::Leader,
@@ -35,6 +39,9 @@ const SCRIPT: &str = include_str!("page.js");
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// How long a rendered page is shown again. An open page asks for a fresh one every two seconds.
+const SHOWN_FOR: Duration = Duration::from_secs(1);
+
 /// The agents of the leader, and since when it leads. The reference is weak, because agents hold handles of
 /// the writing tasks, which end when the last handle is dropped.
 #[derive(Default)]
@@ -46,6 +53,20 @@ pub(crate) struct Page {
     pub(crate) leader: Leader,
     pub(crate) index: Arc<Index>,
     pub(crate) state: Arc<LeaderState>,
+    pub(crate) shown: ShownPage,
+}
+
+/// The page as rendered last, for the requests that come soon after.
+pub(crate) type ShownPage = Arc<Mutex<Option<Arc<Shown>>>>;
+
+/// A rendered page.
+pub(crate) struct Shown {
+    /// The term of the leader that it shows.
+    term: u64,
+    /// When it was begun.
+    at: Instant,
+    html: Bytes,
+    json: Bytes,
 }
 
 impl LeaderState {
@@ -60,7 +81,7 @@ impl Page {
     /// The page of a replica on standby.
     #[cfg(test)]
     pub(crate) fn standby() -> Self {
-        use std::{collections::BTreeMap, time::Duration};
+        use std::collections::BTreeMap;
         let seconds = Duration::from_secs;
         let lease = rackhand_core::lease::LeaseConfig::new(seconds(15), seconds(10), seconds(2));
         Self {
@@ -68,14 +89,26 @@ impl Page {
             leader: Leader::new("me".into(), lease.unwrap(), &BTreeMap::new(), None),
             index: Arc::new(Index::new(Vec::new())),
             state: Arc::default(),
+            shown: ShownPage::default(),
         }
     }
 
-    /// The overview; `None` if this replica does not lead.
-    fn overview(&self, explainer: &Explainer) -> Option<Overview> {
-        let term = self.leader.term()?;
-        let (agents, since) = self.state.0.get()?;
-        let agents = agents.upgrade()?;
+    /// The page as rendered last, or rendered again if that is too old. Of several requests that come together,
+    /// one renders for all.
+    ///
+    /// # Errors
+    /// This replica does not lead, or the page cannot be rendered.
+    async fn shown(&self, explainer: &Explainer) -> Result<Arc<Shown>, NoView> {
+        let term = self.leader.term().ok_or(NoView::Standby)?;
+        let mut shown = self.shown.lock().await;
+        let is_fresh = |s: &&Arc<Shown>| s.term == term && s.at.elapsed() < SHOWN_FOR;
+        if let Some(shown) = shown.as_ref().filter(is_fresh) {
+            return Ok(shown.clone());
+        }
+        // Two of them would be in memory together.
+        *shown = None;
+        let (agents, since) = self.state.0.get().ok_or(NoView::Standby)?;
+        let agents = agents.upgrade().ok_or(NoView::Standby)?;
         let leader = LeaderView {
             name: self.replica.clone(),
             term,
@@ -85,19 +118,61 @@ impl Page {
             engine: clock::monotonic_now(),
             ahead: clock::wall_ahead(),
         };
-        let facts = facts::collect(leader, &self.index, &agents, explainer.live(), now);
-        Some(overview(&facts, now.wall()))
+        let (index, live) = (self.index.clone(), explainer.live());
+        // On a thread of its own: in a large fleet it takes far longer than other tasks may wait.
+        let render = move || {
+            let at = Instant::now();
+            let facts = facts::collect(leader, &index, &agents, &live, now);
+            let overview = overview(&facts, now.wall());
+            drop(facts);
+            let html = html::page(&overview).into_string().into();
+            let json = serde_json::to_vec(&overview)?.into();
+            Ok::<_, serde_json::Error>(Shown {
+                term,
+                at,
+                html,
+                json,
+            })
+        };
+        let rendered = tokio::task::spawn_blocking(render).await;
+        let failed = |error: &dyn std::fmt::Display| {
+            tracing::error!(%error, "the status page cannot be rendered");
+            NoView::Failed(ExplainError::Request(format!(
+                "the page cannot be rendered: {error}"
+            )))
+        };
+        let rendered = rendered.map_err(|error| failed(&error))?;
+        let rendered = Arc::new(rendered.map_err(|error| failed(&error))?);
+        *shown = Some(rendered.clone());
+        self.forget_later();
+        Ok(rendered)
+    }
+
+    /// Frees the memory of a page once nobody asks for it.
+    fn forget_later(&self) {
+        let shown = self.shown.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(SHOWN_FOR).await;
+            let mut shown = shown.lock().await;
+            shown.take_if(|shown| shown.at.elapsed() >= SHOWN_FOR);
+        });
     }
 
     /// The response with the page as HTML.
-    pub(crate) fn page(&self, explainer: &Explainer) -> Option<Response> {
-        let overview = self.overview(explainer)?;
-        Some(secured(html::page(&overview).into_string()))
+    ///
+    /// # Errors
+    /// This replica does not lead, or the page cannot be rendered.
+    pub(crate) async fn page(&self, explainer: &Explainer) -> Result<Response, NoView> {
+        Ok(secured(self.shown(explainer).await?.html.clone()))
     }
 
     /// The response with the overview as JSON.
-    pub(crate) fn json(&self, explainer: &Explainer) -> Option<Response> {
-        Some(Json(self.overview(explainer)?).into_response())
+    ///
+    /// # Errors
+    /// This replica does not lead, or the page cannot be rendered.
+    pub(crate) async fn json(&self, explainer: &Explainer) -> Result<Response, NoView> {
+        let json = self.shown(explainer).await?.json.clone();
+        Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
     }
 
     /// The response with an explanation as a page.
@@ -120,7 +195,7 @@ pub(crate) fn script() -> Response {
     ([(header::CONTENT_TYPE, kind)], SCRIPT).into_response()
 }
 
-fn secured(body: String) -> Response {
+fn secured(body: impl IntoResponse) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, POLICY),

@@ -17,7 +17,7 @@ mod tombstones;
 mod trim;
 mod workloads;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, iter, sync::Arc};
 
 use kube::api::DynamicObject;
 use parking_lot::RwLock;
@@ -41,6 +41,9 @@ struct Inner {
     tombstones: Tombstones,
     lost_watches: LostWatches,
 }
+
+/// Objects that are read at once where a large kind is read in pages.
+const PAGE: usize = 64;
 
 /// Index of objects of the management cluster and of Nodes of workload clusters.
 ///
@@ -118,8 +121,13 @@ impl Index {
         self.inner.read().objects.keys(kind)
     }
 
-    /// At most `most` names after `after` of objects of a kind, in their order. A reader of a large kind takes them
-    /// in pages, so that it does not hold the lock for long.
+    /// The names of all objects of a kind, in their order. They are read a few at a time, so that no writer waits
+    /// long: an object that comes or goes meanwhile is there or not.
+    pub(crate) fn keys_in_pages(&self, kind: Kind) -> impl Iterator<Item = Key> + use<'_> {
+        in_pages(move |after: Option<&Key>| self.keys_after(kind, after, PAGE))
+    }
+
+    /// At most `most` names after `after` of objects of a kind, in their order.
     pub(crate) fn keys_after(&self, kind: Kind, after: Option<&Key>, most: usize) -> Vec<Key> {
         self.inner.read().objects.keys_after(kind, after, most)
     }
@@ -138,6 +146,22 @@ impl Index {
     pub(crate) fn moved(&self) -> &Notify {
         &self.moved
     }
+}
+
+/// Items of pages, each of which follows the last item of the one before.
+fn in_pages<T: Clone>(mut page_after: impl FnMut(Option<&T>) -> Vec<T>) -> impl Iterator<Item = T> {
+    let mut page = Vec::new().into_iter();
+    let mut last: Option<T> = None;
+    iter::from_fn(move || {
+        if page.len() == 0 {
+            page = page_after(last.as_ref()).into_iter();
+        }
+        let next: T = page.next()?;
+        if page.len() == 0 {
+            last = Some(next.clone());
+        }
+        Some(next)
+    })
 }
 
 #[cfg(test)]

@@ -111,12 +111,6 @@ impl Index {
         self.inner.read().objects.openshift.checks.get(key).cloned()
     }
 
-    /// The Machines of OpenShift in a namespace, ordered by name.
-    pub(crate) fn openshift_machines(&self, namespace: &str) -> Vec<(Key, Entry<MachineView>)> {
-        let inner = self.inner.read();
-        inner.objects.openshift.machines.in_namespace(namespace)
-    }
-
     pub(crate) fn openshift_machine(&self, key: &Key) -> Option<Entry<MachineView>> {
         let inner = self.inner.read();
         inner.objects.openshift.machines.get(key).cloned()
@@ -139,15 +133,14 @@ impl Index {
         json.is_some_and(|json| mentions(&json, text))
     }
 
-    /// The Machines of a namespace whose labels match, ordered by name.
-    pub(crate) fn select_machines(
+    /// A Machine, if its labels match. The rest of one that does not match is not parsed.
+    pub(crate) fn select_machine(
         &self,
-        namespace: &str,
+        key: &Key,
         wanted: impl Fn(&BTreeMap<String, String>) -> bool,
-    ) -> Vec<Entry<MachineView>> {
-        let stored = self.inner.read().objects.machines.in_namespace(namespace);
-        let selected = stored.iter().filter(|json| has_labels(json, &wanted));
-        selected.filter_map(|json| machine(json)).collect()
+    ) -> Option<Entry<MachineView>> {
+        let json = self.inner.read().objects.machines.json(key)?;
+        has_labels(&json, wanted).then(|| machine(&json))?
     }
 
     /// The Machines in a namespace of control planes, or with the role of etcd, ordered by name.

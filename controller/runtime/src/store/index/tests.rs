@@ -191,9 +191,39 @@ fn index_selects_machines_by_label_and_control_plane_role() {
         found.iter().map(|e| e.object.name_any()).collect()
     };
     let of_x = |labels: &BTreeMap<String, String>| labels.get("pool").is_some_and(|p| p == "x");
-    assert_eq!(names(index.select_machines("ns", of_x)), ["a", "c"]);
-    assert!(names(index.select_machines("other", of_x)).is_empty());
+    let keys = index.keys_in_pages(Kind::Machine);
+    let of_pool = keys.filter_map(|key| index.select_machine(&key, of_x));
+    assert_eq!(names(of_pool.collect()), ["a", "c"]);
     assert_eq!(names(index.control_planes_in("ns")), ["c"]);
+}
+
+#[test]
+fn objects_that_come_and_go_while_their_kind_is_read_in_pages_hide_no_other() {
+    let (index, _) = index();
+    let put = |i: usize| {
+        let mut object = machine(1, "n");
+        object.metadata.name = Some(format!("m{i:04}"));
+        index.apply(Kind::Machine, object);
+        let mut node = node("True", 1);
+        node.metadata.name = Some(format!("m{i:04}"));
+        index.apply_node(&Key::local(), node);
+    };
+    let all = 2 * PAGE + 2;
+    (0..all).step_by(2).for_each(put);
+    let mut names = Vec::new();
+    for (i, key) in index.keys_in_pages(Kind::Machine).enumerate() {
+        if i == 3 {
+            index.delete(Kind::Machine, &key);
+            put(all - 1);
+        }
+        names.push(key.name);
+    }
+    let mut expected: Vec<String> = (0..all).step_by(2).map(|i| format!("m{i:04}")).collect();
+    expected.push(format!("m{:04}", all - 1));
+    assert_eq!(names, expected);
+    let local = Key::local();
+    let nodes = index.nodes_in_pages(&local).map(|node| node.name_any());
+    assert_eq!(nodes.collect::<Vec<_>>(), expected);
 }
 
 #[test]

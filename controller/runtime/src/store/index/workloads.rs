@@ -9,7 +9,7 @@ use rackhand_core::{
     remediation::{HostIdentity, NodeIdentity},
 };
 
-use super::{Change, Connection, Index, SeenNode, nodes::KnownNode};
+use super::{Change, Connection, Index, PAGE, SeenNode, in_pages, nodes::KnownNode};
 use crate::store::object::{Key, Kind};
 
 impl Index {
@@ -121,19 +121,18 @@ impl Index {
         known.iter().map(KnownNode::whole).collect()
     }
 
-    /// At most `most` Nodes of a cluster after this name, ordered by name.
-    pub(crate) fn nodes_after(
-        &self,
-        cluster: &Key,
-        name: Option<&str>,
-        most: usize,
-    ) -> Vec<Arc<Node>> {
-        let known: Vec<KnownNode> = {
+    /// The Nodes of a cluster, ordered by name. They are read a few at a time, as the names in
+    /// [`Self::keys_in_pages`].
+    pub(crate) fn nodes_in_pages(&self, cluster: &Key) -> impl Iterator<Item = Arc<Node>> {
+        let nodes = in_pages(move |after: Option<&(String, KnownNode)>| {
+            let name = after.map(|(name, _)| name.as_str());
             let inner = self.inner.read();
-            let nodes = inner.nodes.after(cluster, name).take(most);
-            nodes.map(|(_, node)| node.clone()).collect()
-        };
-        known.iter().map(KnownNode::whole).collect()
+            let nodes = inner.nodes.after(cluster, name).take(PAGE);
+            nodes
+                .map(|(name, node)| (name.clone(), node.clone()))
+                .collect()
+        });
+        nodes.map(|(_, node)| node.whole())
     }
 
     /// The names of the Nodes of a cluster.

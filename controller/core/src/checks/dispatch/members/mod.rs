@@ -122,6 +122,12 @@ impl<K: Ord + Clone> Members<K> {
         self.handovers.withdraw(item);
     }
 
+    /// All members of a check are no longer due to be handed over, or need another live read: they are evaluated
+    /// again later, and may have recovered until then.
+    pub fn withdraw_all(&mut self, check: &K) {
+        self.handovers.withdraw_all(check);
+    }
+
     /// Takes the next member from the queue.
     pub fn pop(&mut self) -> Option<Item<K>> {
         self.queue.pop()
@@ -173,6 +179,17 @@ impl<K: Ord + Clone> Members<K> {
         if creates {
             self.items.set_phase(item, Phase::Creating);
         }
+    }
+
+    /// Whether the conditions of a member that was taken from the queue may be written now. Otherwise it is queued
+    /// behind other conditions: a member that waits for a live read, or was acted on before, would take the room of
+    /// requests.
+    pub fn may_show(&mut self, item: &Item<K>) -> bool {
+        let may = self.queue.has_room_for_conditions();
+        if !may {
+            self.queue.push(item.clone(), false);
+        }
+        may
     }
 
     /// Takes the outcome of the last effect of a member, to be shown.

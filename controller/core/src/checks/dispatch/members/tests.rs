@@ -192,3 +192,40 @@ fn batch_that_failed_holds_the_member_and_frees_it_for_other_checks() {
     members.begin(&item(), false);
     assert!(!members.batch_ended(&item(), true, NOW));
 }
+
+#[test]
+fn conditions_of_members_that_wait_for_a_read_leave_room_for_requests() {
+    let mut members = Members::default();
+    members.begin_check(&"check");
+    let item = |i: usize| Item::new(&"check", &format!("m{i:03}").into());
+    let mut waiting = 0;
+    for i in 0..100 {
+        members.reconsider(&item(i), &create(), true);
+    }
+    let mut shown = Vec::new();
+    while let Some(item) = members.pop() {
+        assert_eq!(members.turn(&item, create(), ACTS, NOW), Turn::AwaitRead);
+        waiting += 1;
+        if members.may_show(&item) {
+            members.begin(&item, false);
+            shown.push(item);
+        }
+    }
+    let half = Window::default().now / 2;
+    assert_eq!((waiting, shown.len()), (100, half));
+    let reads = members.begin_reads(|_| false, NOW);
+    members.read_ended(&reads[0], Ok(()), NOW).unwrap();
+    members.reconsider(&item(99), &create(), true);
+    assert_eq!(
+        members.pop(),
+        Some(item(99)),
+        "it is cleared, and there is room"
+    );
+    let turn = members.turn(&item(99), create(), ACTS, NOW);
+    assert_eq!(turn, Turn::Begin("create"));
+    members.begin(&item(99), true);
+    for item in &shown {
+        members.conditions_ended(item, None, NOW);
+    }
+    assert_eq!(members.pop(), Some(item(half)), "none is forgotten");
+}

@@ -43,6 +43,8 @@ pub struct Fleet<P: Policy = Check> {
     now: Timestamp,
     members: BTreeMap<Arc<str>, Member<P::Machine>>,
     counters: Counters,
+    /// Whether every selected machine was put.
+    is_whole: bool,
     open: bool,
     turn: FleetChanges,
 }
@@ -57,22 +59,45 @@ impl<P: Policy> Fleet<P> {
         unreachable: Option<String>,
         now: Timestamp,
     ) -> Self {
-        let mut fleet = Self {
+        let mut fleet = Self::unfilled(check, cluster, unreachable, now);
+        fleet.end_filling();
+        fleet
+    }
+
+    /// A fleet whose machines are put one after the other, with changes in between. Nothing is due for any machine,
+    /// and the limit allows nothing, before [`Fleet::end_filling`] (F13).
+    pub fn unfilled(
+        check: P,
+        cluster: ClusterFacts,
+        unreachable: Option<String>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
             check,
             cluster,
             unreachable,
             now,
             members: BTreeMap::new(),
             counters: Counters::default(),
+            is_whole: false,
             open: false,
             turn: FleetChanges {
                 counts: true,
                 targets: true,
                 ..FleetChanges::default()
             },
-        };
-        fleet.settle();
-        fleet
+        }
+    }
+
+    /// Every selected machine was put.
+    pub fn end_filling(&mut self) {
+        self.is_whole = true;
+        self.settle();
+    }
+
+    /// Whether every selected machine was put. Before that, counts and limit are those of a part of the fleet.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// Adds a selected machine, or replaces its facts.
@@ -204,10 +229,10 @@ impl<P: Policy> Fleet<P> {
         self.counters.unhealthy()
     }
 
-    /// When the first judgement changes by time alone; `None` while the check is paused.
+    /// When the first judgement changes by time alone; `None` while the check is paused or the fleet is not whole.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let next = self.counters.next_deadline();
-        next.filter(|_| !self.paused())
+        next.filter(|_| !self.paused() && self.is_whole)
     }
 
     /// Takes the changes since the last call.
@@ -219,7 +244,7 @@ impl<P: Policy> Fleet<P> {
     pub fn wanted(&self, machine: &str) -> Option<PendingAction<'_, P::Action>> {
         let Member { target, judgement } = self.members.get(machine)?;
         let verdict = &judgement.verdict;
-        let acts = !self.paused();
+        let acts = !self.paused() && self.is_whole;
         Some(PendingAction {
             uid: P::uid(&target.machine),
             verdict,
@@ -417,7 +442,7 @@ impl<P: Policy> Fleet<P> {
     /// Opens or closes the limit by the counters, and then enqueues all unhealthy machines: those that waited to
     /// be handed over when it closed need another live read once it opens (F10).
     fn settle(&mut self) {
-        let open = self.check.is_open(self.tally());
+        let open = self.is_whole && self.check.is_open(self.tally());
         if open != self.open {
             self.turn.counts = true;
             self.turn

@@ -294,6 +294,47 @@ proptest! {
     }
 
     #[test]
+    fn f13_fleet_that_is_filled_between_changes_acts_only_when_it_equals_the_whole_one(
+        (mut world, events) in any_history(), first in vec((0usize..6, any_target()), 0..6),
+    ) {
+        for (i, target) in first {
+            let (machine, request) = (target.machine, target.request);
+            let machine = MachineFacts { name: name(i), uid: format!("uid-{}", name(i)), ..machine };
+            world.machines.insert(name(i), Target { machine, request, ..target });
+        }
+        let (check, cluster) = (world.check.clone(), world.cluster.clone());
+        let mut fleet = Fleet::unfilled(check, cluster, world.unreachable.clone(), world.now);
+        // Each machine is read at its turn, as it is then.
+        let mut unread: Vec<String> = (0..6).map(name).collect();
+        let mut fill = |world: &World, fleet: &mut Fleet| {
+            let target = unread.pop().and_then(|name| world.machines.get(&name).cloned());
+            if let Some(target) = target {
+                fleet.put(target, world.now);
+            }
+            unread.is_empty()
+        };
+        for event in events {
+            // A restart begins with another fleet, and nothing was acted on.
+            if matches!(event, Event::Restart | Event::Act) {
+                continue;
+            }
+            world.apply(&mut fleet, event);
+            fill(&world, &mut fleet);
+            prop_assert!(!fleet.is_whole() && !fleet.is_open() && fleet.next_deadline().is_none());
+            for machine in fleet.machines() {
+                let wanted = fleet.wanted(machine).unwrap();
+                prop_assert!(wanted.action.is_none() && wanted.condition.is_none());
+            }
+        }
+        while !fill(&world, &mut fleet) {}
+        fleet.end_filling();
+        let mut follower = Follower::default();
+        follower.follow(&mut fleet);
+        follower.drop_denied(&fleet);
+        compare(&fleet, &follower, &world.plan())?;
+    }
+
+    #[test]
     fn f10_remediations_stay_within_the_limit_across_restarts(
         limit in 0i32..4, (mut world, events) in any_history(),
     ) {

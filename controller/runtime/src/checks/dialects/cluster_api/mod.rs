@@ -104,8 +104,8 @@ impl MachineDialect for ClusterApi {
         index.machine(key)
     }
 
-    fn machines(index: &Index, spec: &Spec<Self>, namespace: &str) -> Vec<Entry<MachineView>> {
-        index.select_machines(namespace, |labels| Self::selects(spec, labels))
+    fn selected_machine(index: &Index, spec: &Spec<Self>, key: &Key) -> Option<Entry<MachineView>> {
+        index.select_machine(key, |labels| Self::selects(spec, labels))
     }
 
     fn machines_of_node(index: &Index, cluster: &Key, node: &str) -> Vec<Key> {

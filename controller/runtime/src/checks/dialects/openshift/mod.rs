@@ -125,13 +125,11 @@ impl MachineDialect for OpenShift {
         index.openshift_machine(key)
     }
 
-    fn machines(index: &Index, spec: &Spec<Self>, namespace: &str) -> Vec<Entry<MachineView>> {
-        let machines = index.openshift_machines(namespace).into_iter();
-        let entries = machines.map(|(_, entry)| entry);
+    fn selected_machine(index: &Index, spec: &Spec<Self>, key: &Key) -> Option<Entry<MachineView>> {
+        let entry = index.openshift_machine(key)?;
         let selects = |view: &MachineView| Self::selects(spec, &view.meta.labels);
-        entries
-            .filter(|entry| entry.view.as_ref().is_ok_and(|view| selects(view)))
-            .collect()
+        let is_selected = entry.view.as_ref().is_ok_and(|view| selects(view));
+        is_selected.then_some(entry)
     }
 
     fn machines_of_node(index: &Index, cluster: &Key, node: &str) -> Vec<Key> {

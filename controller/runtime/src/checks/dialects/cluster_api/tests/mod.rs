@@ -3,6 +3,7 @@
 mod handover;
 mod orphans;
 mod overlap;
+mod stalls;
 mod upstream;
 
 use std::{
