@@ -17,11 +17,12 @@ pub enum Breakage {
     AbsentCheckTrusted,
     OtherChecksByView,
     ClosedKeepsCleared,
+    ChangeMissed,
 }
 
 impl Breakage {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::LimitOfOwnHandovers,
         Self::ViewNotRead,
         Self::ListsNotAwaited,
@@ -33,6 +34,7 @@ impl Breakage {
         Self::AbsentCheckTrusted,
         Self::OtherChecksByView,
         Self::ClosedKeepsCleared,
+        Self::ChangeMissed,
     ];
 
     /// What is done wrong.
@@ -49,6 +51,7 @@ impl Breakage {
             Self::AbsentCheckTrusted => "a check that the view lacks counts as deleted",
             Self::OtherChecksByView => "another check that the view lacks covers nothing",
             Self::ClosedKeepsCleared => "a live read from before the limit closed counts",
+            Self::ChangeMissed => "a change during a live read is not applied to the fleet",
         }
     }
 
@@ -58,6 +61,7 @@ impl Breakage {
             Self::LimitOfOwnHandovers
             | Self::SettlingSkipped
             | Self::RecoveredKeepsRequest
+            | Self::ChangeMissed
             | Self::ViewNotRead => Setting::checks(0),
             Self::ListsNotAwaited | Self::RequestsNotRead => Setting {
                 faults: vec![Fault::TakeoverBehind],

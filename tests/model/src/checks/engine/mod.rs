@@ -214,6 +214,10 @@ impl Engine {
 
     /// A Node has come, changed or gone, or is known to be gone.
     pub fn node_changed(&mut self, api: &Api, node: Name, breakage: Option<Breakage>) {
+        let is_reading = |task: &Task| matches!(task, Task::Read(..));
+        if breakage == Some(Breakage::ChangeMissed) && self.tasks.iter().any(is_reading) {
+            return;
+        }
         let names: Vec<Name> = self.checks.keys().copied().collect();
         for name in names {
             if let Some(state) = self.checks.get_mut(name) {
