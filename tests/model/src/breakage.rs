@@ -74,11 +74,13 @@ pub enum Breakage {
     LeaseIsReport,
     KeptBegins,
     KeptTaints,
+    TaintUnrecorded,
+    HoldUnrecorded,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 52] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -129,6 +131,8 @@ impl Breakage {
         Self::LeaseIsReport,
         Self::KeptBegins,
         Self::KeptTaints,
+        Self::TaintUnrecorded,
+        Self::HoldUnrecorded,
     ];
 
     /// The breakage in words, as reports print it.
@@ -183,6 +187,8 @@ impl Breakage {
             Self::LeaseIsReport => "a renewed Lease counts as a report of the Node",
             Self::KeptBegins => "a remediation begins on a Node that was read long before",
             Self::KeptTaints => "the taint is set on a Node that was read long before",
+            Self::TaintUnrecorded => "the taint is set with the write that records it as ours",
+            Self::HoldUnrecorded => "the hold is set with the write that takes the host",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -200,6 +206,8 @@ impl Breakage {
             // A beginning waits for the claim of a new leader.
             Self::KeptBegins => (false, &[Fault::Crash, Fault::Delay, Fault::Recovers]),
             Self::KeptTaints => (false, &[Fault::NodeReplaced]),
+            Self::TaintUnrecorded => (false, &[Fault::Deleted]),
+            Self::HoldUnrecorded => (true, &[Fault::Crash, Fault::Deleted]),
             Self::CancelIgnored => (false, &[Fault::Deleted]),
             Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
             Self::JournalBelieved => (false, &[Fault::Deleted, Fault::JournalWiped]),
@@ -470,6 +478,16 @@ impl Breakage {
                     system_uuid: String::new(),
                     serial: String::new(),
                 });
+            }
+            Self::TaintUnrecorded
+                if step == Some(Step::ConfirmingOff) && d.state.step == Step::Tainting =>
+            {
+                d.next = Next::Do(Command::AddTaint);
+            }
+            Self::HoldUnrecorded
+                if step == Some(Step::Pending) && d.state.step == Step::Holding =>
+            {
+                d.next = Next::Do(Command::AddHold);
             }
             Self::MismatchLeftOff if step == Some(Step::Aborting) => {
                 if let Next::Do(Command::PowerOn { .. }) = d.next {
