@@ -18,7 +18,9 @@ use clap::{Parser, ValueEnum};
 use rackhand_bmc::{
     AuthPolicy, Bmc, BmcAddress, BmcError, Credentials, Options, Protocol, Trust, connect,
     ipmi::{Suite, SuiteChoice},
-    operation::{self, Expected, Goal, OperationRequest, Outcome, Timing, state_word},
+    operation::{
+        self, DuringUpdate, Expected, Goal, OperationRequest, Outcome, Timing, state_word,
+    },
 };
 use secrecy::SecretString;
 use tokio::task::JoinSet;
@@ -200,6 +202,7 @@ async fn carry_out(bmc: &dyn Bmc, command: Command) -> Result<&'static str, Stri
         deadline: Duration::from_secs(60),
         expected: Expected::default(),
         timing: Timing::default(),
+        during_update: DuringUpdate::Refuse,
     };
     let report = operation::run(bmc, asked, &mut ()).await;
     match report.outcome {

@@ -5,8 +5,8 @@ use std::{fmt, future::Future, pin::Pin, time::Duration};
 use secrecy::SecretString;
 
 use crate::{
-    Accepted, BmcError, BootOverride, BootState, ErrorKind, EventLog, Facts, PowerCommand,
-    PowerReading, Sensor, SystemIdentity, Topology, operation::Expected,
+    Accepted, BmcError, BootOverride, BootState, ErrorKind, EventLog, Facts, FirmwareUpdates,
+    PowerCommand, PowerReading, Sensor, SystemIdentity, Topology, operation::Expected,
 };
 
 /// A boxed future of a BMC call.
@@ -122,6 +122,12 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     /// Reads the location of the host: its rack, and the switches at its ports.
     fn topology(&self) -> BmcFuture<'_, Topology> {
         unsupported(self.address(), "topology")
+    }
+
+    /// Reads which updates of firmware run, or begin with the next start of the host. An error, also
+    /// [`ErrorKind::Unsupported`], means that it is not known.
+    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+        unsupported(self.address(), "updates of firmware")
     }
 
     /// Restarts the BMC itself; the host keeps running. Sent once.

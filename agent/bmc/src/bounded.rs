@@ -9,8 +9,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use secrecy::SecretString;
 
 use crate::{
-    Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, Identify,
-    LogEntry, Neighbor, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
+    Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, FirmwareUpdate,
+    FirmwareUpdates, Identify, LogEntry, MAX_UPDATES, Neighbor, PowerCommand, PowerReading, Sensor,
+    SystemIdentity, Topology,
     operation::Expected,
     pdu::{OutletCommand, OutletId, OutletReading, Pdu},
     text::plain,
@@ -208,6 +209,23 @@ impl Bounded for Topology {
     }
 }
 
+impl Bounded for FirmwareUpdates {
+    fn bounded(self) -> Self {
+        let of = |update: FirmwareUpdate| FirmwareUpdate {
+            source: name(update.source),
+            name: name(update.name),
+            state: cut(update.state, STATE),
+            message: cut(update.message, MESSAGE),
+            ..update
+        };
+        Self {
+            updates: self.updates.into_iter().take(MAX_UPDATES).map(of).collect(),
+            read: words(self.read),
+            unread: words(self.unread),
+        }
+    }
+}
+
 impl Bounded for OutletReading {
     fn bounded(self) -> Self {
         Self {
@@ -300,6 +318,10 @@ impl<B: Bmc> Bmc for BoundedBmc<B> {
 
     fn topology(&self) -> BmcFuture<'_, Topology> {
         leave!(self.0.topology())
+    }
+
+    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+        leave!(self.0.firmware_updates())
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {

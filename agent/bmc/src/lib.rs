@@ -29,8 +29,9 @@ pub use power::{
 };
 pub use rackhand_identity::{IdentityMatch, compare_system_uuids};
 pub use readings::{
-    BootState, EventLog, Facts, LogEntry, MAX_NEIGHBORS, Neighbor, Sensor, SensorHealth,
-    SensorKind, SensorRole, Severity, Topology,
+    BootState, EventLog, Facts, FirmwareUpdate, FirmwareUpdates, LogEntry, MAX_NEIGHBORS,
+    MAX_UPDATES, Neighbor, Sensor, SensorHealth, SensorKind, SensorRole, Severity, Topology,
+    UpdatePhase,
 };
 #[cfg(feature = "redfish")]
 pub use redfish::{AuthPolicy, Trust, TrustError};

@@ -58,6 +58,10 @@ pub(crate) struct SwitchArgs {
     /// needs it.
     #[arg(long, value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
+    /// Switch although the BMC reports that firmware is being updated, which may leave the host unusable. Without it,
+    /// the updates are read right before the command, and nothing is sent while one runs.
+    #[arg(long)]
+    pub(crate) during_firmware_update: bool,
     /// Do not wait for the outcome: the operation continues in the agent.
     #[arg(long)]
     pub(crate) no_wait: bool,

@@ -14,7 +14,7 @@ use rackhand_bmc::{
     Bmc, BmcAddress, Credentials, Failover, FailoverSettings, Options, PowerState, SystemIdentity,
     Trust, connect,
     ipmi::{Suite, SuiteChoice},
-    operation::{self, Expected, Goal, OperationRequest, Outcome, Timing},
+    operation::{self, DuringUpdate, Expected, Goal, OperationRequest, Outcome, Timing},
 };
 use rackhand_proto::v1::{ListHostsRequest, power_client::PowerClient};
 use secrecy::SecretString;
@@ -166,6 +166,7 @@ impl Device {
                 };
                 let options = &SwitchOptions {
                     force: false,
+                    during_firmware_update: false,
                     timeout: Some(times.power.max(Duration::from_secs(10))),
                     no_wait: false,
                     device: switched,
@@ -303,6 +304,7 @@ async fn directly(
             poll_first: timing.poll_first.max(times.wait),
             ..timing
         },
+        during_update: DuringUpdate::default(),
     };
     let report = operation::run(bmc, asked, &mut ()).await;
     match report.outcome {

@@ -119,6 +119,8 @@ impl SwitchedDevice {
 pub(crate) struct SwitchOptions {
     /// Whether a hold of a remediation is overridden.
     pub(crate) force: bool,
+    /// Whether the host is switched although an update of firmware runs.
+    pub(crate) during_firmware_update: bool,
     /// Time limit of the operation.
     pub(crate) timeout: Option<Duration>,
     /// Do not wait for the outcome.
@@ -232,6 +234,7 @@ pub(crate) async fn switch(
     }
     let options = SwitchOptions {
         force: args.common.force,
+        during_firmware_update: args.during_firmware_update,
         timeout: args.timeout,
         no_wait: args.no_wait,
         device,
@@ -290,6 +293,7 @@ pub(crate) async fn one(
         action: Some(to.action()),
         deadline: Some(duration_to_proto(timeout)),
         force: options.force,
+        during_firmware_update: options.during_firmware_update,
         device: options.device.device.into(),
         with_siblings: options.device.with_siblings.clone(),
         expect: options

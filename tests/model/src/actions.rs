@@ -8,7 +8,7 @@ use crate::{
     outlets::Outlets,
     restore::Backup,
     time::until,
-    world::{Power, Process, Registration, Sleep, World},
+    world::{Flash, Power, Process, Registration, Sleep, World},
 };
 
 /// A fault; each costs one of the budget.
@@ -62,6 +62,8 @@ pub enum Fault {
     SiblingOff,
     /// The kubelet that hangs goes on, and reports.
     Recovers,
+    /// An update of the firmware of the host begins.
+    FlashBegins,
     /// Somebody switches that host on by its button, and its BMC stops answering, until it answers again. The button
     /// is not pressed between the reading of that BMC and the command after it: nothing that can be read would tell.
     SiblingLost,
@@ -113,6 +115,8 @@ pub enum Action {
     SiblingAnswers,
     /// The workload API answers again.
     WorkloadAnswers,
+    /// The update of firmware ends.
+    FlashEnds,
     /// A backup of the management cluster is made.
     BackUp,
     /// The controller deals with a hold that an ended remediation has left at the agent.
@@ -212,6 +216,7 @@ impl World {
                 self.outlets.is_some_and(|o| o.sibling_silent),
             ),
             (Action::WorkloadAnswers, self.is_workload_away()),
+            (Action::FlashEnds, self.flash == Some(Flash::Running)),
             (Action::Late, self.late.is_some()),
             (Action::BackUp, self.can_back_up()),
             (Action::LeftHold, self.can_end_left_hold()),
@@ -274,6 +279,7 @@ impl World {
             Fault::NodeReplaced => true,
             Fault::Renamed => self.registration == Registration::Pinned,
             Fault::Recovers => self.host.up && self.host.hung,
+            Fault::FlashBegins => self.flash == Some(Flash::Ahead) && self.host.power == Power::On,
             Fault::EarlyConfirmation => {
                 let step = self.object.state.as_ref().map(|s| s.step);
                 let early = step.is_none_or(|s| matches!(s, Step::Pending | Step::Holding));
@@ -359,6 +365,7 @@ impl World {
             Action::PduAnswers => w.pdu_is_silent(false),
             Action::SiblingAnswers => w.sibling_answers(),
             Action::WorkloadAnswers => w.workload_answers(),
+            Action::FlashEnds => w.flash = Some(Flash::Ended),
             Action::BackUp => w.back_up(),
             Action::LeftHold => w.ends_left_hold(breakage),
             Action::Time => w.passes(),
@@ -389,6 +396,7 @@ impl World {
     fn fails(&mut self, fault: Fault, breakage: Option<Breakage>) {
         match fault {
             Fault::Crash => self.new_leader(),
+            Fault::FlashBegins => self.flash = Some(Flash::Running),
             Fault::Lost => {
                 if let Some(held) = self.process.held.take() {
                     self.call_failed(&held.next);

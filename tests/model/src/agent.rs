@@ -170,6 +170,7 @@ impl Agent {
             expects: false,
             cut: PowerCut::default(),
             taken: false,
+            during_update: false,
         });
         Beginning::Started
     }

@@ -76,11 +76,12 @@ pub enum Breakage {
     KeptTaints,
     TaintUnrecorded,
     HoldUnrecorded,
+    UpdateUnread,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 53] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -133,6 +134,7 @@ impl Breakage {
         Self::KeptTaints,
         Self::TaintUnrecorded,
         Self::HoldUnrecorded,
+        Self::UpdateUnread,
     ];
 
     /// The breakage in words, as reports print it.
@@ -189,6 +191,7 @@ impl Breakage {
             Self::KeptTaints => "the taint is set on a Node that was read long before",
             Self::TaintUnrecorded => "the taint is set with the write that records it as ours",
             Self::HoldUnrecorded => "the hold is set with the write that takes the host",
+            Self::UpdateUnread => "the agent does not read the updates before its power-off",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
         }
     }
@@ -208,6 +211,7 @@ impl Breakage {
             Self::KeptTaints => (false, &[Fault::NodeReplaced]),
             Self::TaintUnrecorded => (false, &[Fault::Deleted]),
             Self::HoldUnrecorded => (true, &[Fault::Crash, Fault::Deleted]),
+            Self::UpdateUnread => (false, &[Fault::FlashBegins]),
             Self::CancelIgnored => (false, &[Fault::Deleted]),
             Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
             Self::JournalBelieved => (false, &[Fault::Deleted, Fault::JournalWiped]),
@@ -239,6 +243,8 @@ impl Breakage {
         let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
         let world = if self == Self::MismatchLeftOff {
             Setting::other_host(budget)
+        } else if self == Self::UpdateUnread {
+            Setting::updates(budget)
         } else if matches!(self, Self::LeaseIsReport | Self::KeptBegins) {
             Setting::late_status(budget)
         } else if self == Self::OutletsOfFormerLeader {
@@ -477,6 +483,7 @@ impl Breakage {
                     command_after: Duration::ZERO,
                     system_uuid: String::new(),
                     serial: String::new(),
+                    during_update: true,
                 });
             }
             Self::TaintUnrecorded

@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rackhand_core::remediation::{
     Begun, BootLog, Command, HostEvidence, LeaseMemory, Next, Pace, PowerDevice, PowerReading,
-    PowerView, RemediationOutcome, State, Taint, Turn, deletion_is_justified,
+    PowerView, RemediationOutcome, State, Taint, Turn, UpdateReading, UpdateStatus,
+    deletion_is_justified,
 };
 
 use crate::{
@@ -13,10 +14,10 @@ use crate::{
     breakage::Breakage,
     judge::Wrong,
     observe::{decide, policy},
-    operation::{is_interrupt, reading},
+    operation::{flash, is_interrupt, reading},
     outlets::outlet_reading,
     time::NOW,
-    world::{Changed, Held, Node, Power, Process, Sleep, World},
+    world::{Changed, Flash, Held, Node, Power, Process, Sleep, World},
 };
 
 impl World {
@@ -222,6 +223,7 @@ impl World {
                 device,
                 command_after,
                 system_uuid,
+                during_update,
                 ..
             } => {
                 let limit = policy(self).power_off_timeout;
@@ -229,6 +231,7 @@ impl World {
                     Beginning::Started => {
                         if let Some(run) = self.agent.runs.last_mut() {
                             run.expects = !system_uuid.is_empty();
+                            run.during_update = *during_update;
                         }
                         self.judge_power_off(state, id, held);
                         if *device == PowerDevice::Outlets {
@@ -264,6 +267,15 @@ impl World {
                 self.collect_evidence(read, is_begun);
             }
             Command::CollectBootLog => self.process.shell.boot_log(BootLog::default()),
+            Command::ReadUpdates => {
+                let status = match (self.read_bmc(), self.flash) {
+                    (None, _) => UpdateStatus::Unknown("no answer".into()),
+                    (Some(_), Some(Flash::Running)) => UpdateStatus::Running(flash()),
+                    (Some(_), _) => UpdateStatus::Idle,
+                };
+                let read = UpdateReading { at: NOW, status };
+                self.process.shell.updates_read(read);
+            }
             Command::ReadPower => {
                 let bmc = self.read_bmc();
                 let by_outlets = state.reads_outlets();
@@ -325,6 +337,7 @@ impl World {
             Next::Write => true,
             Next::Do(
                 Command::ReadPower
+                | Command::ReadUpdates
                 | Command::CollectEvidence { interrupt: None }
                 | Command::CollectBootLog,
             ) => false,

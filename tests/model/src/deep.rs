@@ -76,6 +76,7 @@ pub fn worlds() -> Vec<World> {
         Setting::interrupt(3),
         Setting::other_host(3),
         Setting::late_status(3),
+        Setting::updates(3),
         Setting::outlets(3),
         Setting::outlet_leaders(3),
         Setting::outlet_restored(3),

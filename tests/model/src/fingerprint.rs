@@ -64,6 +64,7 @@ impl Hash for World {
             // The same in every state of a world.
             interrupts: _,
             late_status: _,
+            flash,
             interrupted,
             agent,
             hold,
@@ -101,7 +102,7 @@ impl Hash for World {
         hash_agent(agent, sent.term, h);
         registration.hash(h);
         (hold, node, pod, budget, was_silent, wrong, outlets).hash(h);
-        (other, interrupted, owner).hash(h);
+        (other, interrupted, owner, flash).hash(h);
         hash_backup(backup, *budget, h);
         // What was done counts where an older state may come back.
         if *backup != Backup::Never {
@@ -195,6 +196,8 @@ fn hash_attempt<H: Hasher>(attempt: &Attempt, asked: Option<Timestamp>, h: &mut 
         node,
         // Compared with the time of the update's limit; no world has one.
         updating_since: _,
+        update,
+        update_refusals,
         off,
         outlets,
         lease_at_off,
@@ -209,6 +212,7 @@ fn hash_attempt<H: Hasher>(attempt: &Attempt, asked: Option<Timestamp>, h: &mut 
         end_reason,
     } = attempt;
     (number, started, power_on_repeats, node_action).hash(h);
+    (update, update_refusals).hash(h);
     (node, lease_at_off, taint, drained.is_some(), on).hash(h);
     (handover, end_reason, outlets).hash(h);
     // Nothing else of it decides anything.
@@ -257,6 +261,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
         operation,
         node,
         power,
+        updates,
         access,
         silent_since,
         completed,
@@ -288,6 +293,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
         (newest, e.interrupted, e.may_have_interrupted())
     });
     (read, boot_log.is_some()).hash(h);
+    updates.hash(h);
     (completed, pod_deletions, machine_sought, last, failures).hash(h);
     hold_refused.hash(h);
 }
@@ -365,9 +371,10 @@ fn hash_agent<H: Hasher>(agent: &Agent, term: u64, h: &mut H) {
             expects,
             cut,
             taken,
+            during_update,
         } = run;
         (id, phase, due, deadline, cancelled).hash(h);
-        (expects, cut, taken).hash(h);
+        (expects, cut, taken, during_update).hash(h);
         let place = queue.iter().position(|(queued, _)| queued == number);
         (place, place.map(|place| queue[place].1)).hash(h);
     }

@@ -52,6 +52,8 @@ pub enum Wrong {
     Outdated,
     /// F11: a remediation began although its Node was Ready again.
     Recovered,
+    /// The host lost its power while its firmware was written.
+    Bricked,
 }
 
 impl World {

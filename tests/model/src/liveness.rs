@@ -105,8 +105,9 @@ pub fn path<S, A>(
 pub const BOUND: usize = 600;
 
 /// The order of actions in a world without faults: every component acts as soon as it can.
-const ORDER: [Action; 21] = [
+const ORDER: [Action; 22] = [
     Action::Answers,
+    Action::FlashEnds,
     Action::WorkloadAnswers,
     Action::Learns,
     Action::PduAnswers,

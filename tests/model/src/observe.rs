@@ -9,9 +9,10 @@ use jiff::SignedDuration;
 use rackhand_core::remediation::{
     AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Collected, Decision,
     Drain, HostRef, HostView, JournalFacts, LeaseMemory, MachineView, MoveBlock, NodeAction,
-    NodeComparison, NodeFacts, NodeLife, ObjectFacts, Observation, OnExhausted, OperationEvent,
-    OperationView, OtherNode, OtherNodes, PinnedOperation, PodDeletion, PodDeletions, PodRef,
-    Policy, Shell, State, Step, Taint, WorkloadView, node_comparison,
+    NodeComparison, NodeFacts, NodeLife, ObjectFacts, Observation, OnExhausted, OnUpdate,
+    OperationEvent, OperationView, OtherNode, OtherNodes, PinnedOperation, PodDeletion,
+    PodDeletions, PodRef, Policy, Shell, State, Step, Taint, UpdateRules, WorkloadView,
+    node_comparison,
 };
 
 use crate::{
@@ -261,6 +262,16 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         operation,
         power: None,
         silent_since: None,
+        // Only the world of updates reads them.
+        updates: None,
+        update_rules: UpdateRules {
+            on_running: match w.flash {
+                Some(_) => OnUpdate::Wait,
+                None => OnUpdate::Proceed,
+            },
+            ..UpdateRules::default()
+        },
+        approved: false,
         drain: draining.then(drain),
         pod_deletions: PodDeletions::default(),
         collected: Collected::default(),

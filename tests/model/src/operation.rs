@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use rackhand_agent_core::ledger::{PowerCut, RecordedOutcome, SiblingPower};
 use rackhand_core::remediation::{
-    CommandTaken, OffProof, OperationOutcome, OperationView, PowerReading, PowerState,
+    CommandTaken, FirmwareUpdate, OffProof, OperationOutcome, OperationView, PowerReading,
+    PowerState,
 };
 
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     judge::Wrong,
     outlets::{Failure, is_of_outlets, outlet_reading},
     time::{NOW, after, until},
-    world::{BOOT_TAKES, Power, World},
+    world::{BOOT_TAKES, Flash, Power, World},
 };
 
 /// Seconds between two readings of an operation.
@@ -50,6 +51,8 @@ pub enum End {
     Cancelled,
     /// The BMC belongs to another system.
     Mismatch,
+    /// An update of firmware runs.
+    FirmwareUpdate,
 }
 
 /// An operation that runs.
@@ -71,6 +74,8 @@ pub struct Run {
     pub cancelled: bool,
     /// The controller told which system it expects.
     pub expects: bool,
+    /// It sends its power-off although an update of firmware runs.
+    pub during_update: bool,
     /// What came of its power-offs of shared outlets.
     pub cut: PowerCut,
     /// Its power-off was taken after another state than off was read, without a reset of the BMC since.
@@ -102,6 +107,12 @@ impl Op {
             Some(RecordedOutcome::Reported(End::Mismatch)) => OperationOutcome::IdentityMismatch {
                 why: "another serial number".into(),
             },
+            Some(RecordedOutcome::Reported(End::FirmwareUpdate)) => {
+                OperationOutcome::FirmwareUpdate {
+                    update: flash(),
+                    why: "firmware is being updated".into(),
+                }
+            }
             Some(RecordedOutcome::Reported(End::Cancelled)) => OperationOutcome::Cancelled,
             Some(RecordedOutcome::Interrupted { .. } | RecordedOutcome::Released { .. }) => {
                 OperationOutcome::Interrupted
@@ -143,6 +154,17 @@ impl Op {
                 }),
             }),
         }
+    }
+}
+
+/// The update of firmware as the BMC reports it.
+pub fn flash() -> FirmwareUpdate {
+    FirmwareUpdate {
+        source: "task 1".into(),
+        name: String::new(),
+        state: "Running".into(),
+        percent: None,
+        message: String::new(),
     }
 }
 
@@ -219,6 +241,9 @@ impl World {
                     false => (phase, Some(End::Unconfirmed)),
                 }
             }
+            (Some(_), Phase::Command) if !on && self.refuses_update(which, breakage) => {
+                (phase, Some(End::FirmwareUpdate))
+            }
             (_, Phase::Command | Phase::Checked) => {
                 let was_on = read != Some(PowerState::Off);
                 self.commands(which, on, was_on, breakage);
@@ -248,6 +273,13 @@ impl World {
             }
         }
         self.changed();
+    }
+
+    /// Whether a power-off that was not sent yet is refused because of an update.
+    fn refuses_update(&self, which: usize, breakage: Option<Breakage>) -> bool {
+        let run = &self.agent.runs[which];
+        let is_read = !run.during_update && breakage != Some(Breakage::UpdateUnread);
+        is_read && !run.taken && self.flash == Some(Flash::Running)
     }
 
     /// Whether an operation may switch off the outlets, which also feed another host.

@@ -12,7 +12,7 @@ use crate::{
     liveness::{BOUND, Ends, healed, next_of_healed},
     outlets::Failure,
     restore::Backup,
-    world::World,
+    world::{Flash, World},
 };
 
 /// Failed tries of one operation that are followed; a BMC that is silent for ever is tried for ever.
@@ -47,6 +47,8 @@ pub struct Setting {
     pub interrupts: bool,
     /// The kubelet reports its first status of a boot later than it renews its Lease.
     pub late_status: bool,
+    /// An update of firmware may begin.
+    pub flashes: bool,
     /// Worlds that are known to end.
     pub ends: Arc<Ends>,
 }
@@ -68,6 +70,7 @@ impl Setting {
             other_host: false,
             interrupts: false,
             late_status: false,
+            flashes: false,
             ends: Arc::default(),
         }
     }
@@ -234,6 +237,22 @@ impl Setting {
         }
     }
 
+    /// As `direct`, where an update of firmware may begin at any time, which must not lose its power.
+    pub fn updates(budget: u8) -> Self {
+        Self {
+            name: "updates",
+            faults: vec![
+                Fault::FlashBegins,
+                Fault::Crash,
+                Fault::Lost,
+                Fault::AnswerLost,
+                Fault::Deleted,
+            ],
+            flashes: true,
+            ..Self::direct(budget)
+        }
+    }
+
     /// L1: whether a world ends once nothing fails any more.
     fn ends(&self, w: &World) -> bool {
         let next_of = |w: &World| next_of_healed(w, self.breakage);
@@ -259,6 +278,7 @@ impl Model for Setting {
             backup,
             interrupts: self.interrupts,
             late_status: self.late_status,
+            flash: self.flashes.then_some(Flash::Ahead),
             ..World::new(self.cooperative, self.lying, self.budget)
         };
         if self.other_host {
@@ -367,6 +387,10 @@ impl Model for Setting {
             Property::always("F11: a recovered Node is left alone", |_, w: &World| {
                 !is(w, Wrong::Recovered)
             }),
+            Property::always(
+                "no power is cut while firmware is written",
+                |_, w: &World| !is(w, Wrong::Bricked),
+            ),
             Property::always("L1: it ends", |model: &Self, w: &World| {
                 w.wrong.is_some() || model.ends(w)
             }),

@@ -63,6 +63,7 @@ fn line(w: &World, action: Action, setting: &Setting) -> String {
         }
         Action::Answers => "The BMC answers again.".into(),
         Action::WorkloadAnswers => "The workload API answers again.".into(),
+        Action::FlashEnds => "The update of firmware ends.".into(),
         Action::Learns => "The BMC learns whether its host is on.".into(),
         Action::PduAnswers => "The PDU answers again.".into(),
         Action::SiblingAnswers => {
@@ -101,6 +102,7 @@ fn fault_line(w: &World, fault: Fault) -> String {
         Fault::HoldRemoved => "somebody removes our hold.",
         Fault::Deleted => "the request is deleted.",
         Fault::NodeReplaced => "the Node is replaced by another one of the same name.",
+        Fault::FlashBegins => "an update of the firmware of the host begins.",
         Fault::Recovers => "the kubelet that hangs goes on.",
         Fault::Renamed => "the kubelet registers under another name from its next boot on.",
         Fault::EarlyConfirmation => {

@@ -64,6 +64,10 @@ pub fn shift_state(s: &mut State, passed: Duration) {
     {
         shift(at, passed);
     }
+    if let Some(watch) = &mut s.attempt.update {
+        shift(&mut watch.first_seen, passed);
+        shift(&mut watch.last_moved, passed);
+    }
     if let Some(pin) = &mut s.pinned {
         shift_some(&mut pin.until, passed);
     }
@@ -83,6 +87,9 @@ pub fn shift_shell(shell: &mut Shell, passed: Duration) {
     if let Some(view) = &mut shell.power {
         shift(&mut view.asked, passed);
         shift(&mut view.answered, passed);
+    }
+    if let Some(read) = &mut shell.updates {
+        shift(&mut read.at, passed);
     }
     shift_some(&mut shell.silent_since, passed);
     if let Some(kept) = &mut shell.node.kept {

@@ -160,6 +160,17 @@ pub struct Bmc {
     pub lying: bool,
 }
 
+/// An update of the host's firmware.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Flash {
+    /// It has not begun.
+    Ahead,
+    /// It is being written: the host must not lose its power.
+    Running,
+    /// It has ended.
+    Ended,
+}
+
 /// The Node object and its Lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Node {
@@ -233,6 +244,8 @@ pub struct World {
     pub interrupts: bool,
     /// The kubelet renews its Lease at a boot, and reports its first status at any later time.
     pub late_status: bool,
+    /// An update of firmware that may begin at any time; `None`: in this world there is none, and none is read.
+    pub flash: Option<Flash>,
     /// Diagnostic interrupts that the BMC took in this attempt.
     pub interrupted: u8,
     /// Whether our hold key is on the BareMetalHost; `None` if there is none.
@@ -290,6 +303,7 @@ impl World {
             other: None,
             interrupts: false,
             late_status: false,
+            flash: None,
             interrupted: 0,
             agent: Agent::new(FIRST.term).into(),
             hold: cooperative.then_some(false),
@@ -341,6 +355,9 @@ impl World {
 
     /// Begins to switch the host.
     pub fn switch(&mut self, on: bool) {
+        if !on && self.flash == Some(Flash::Running) && self.host.power != Power::Off {
+            self.broken(Wrong::Bricked);
+        }
         let due = crate::time::after(SWITCH_TAKES);
         match (self.host.power, on) {
             (Power::Off, true) => self.host.power = Power::GoingOn(due),

@@ -79,6 +79,12 @@ fn taint_stays_until_the_node_has_reported_since_the_boot() {
 }
 
 #[test]
+fn no_power_is_cut_while_firmware_is_written() {
+    let report = holds(explore(Setting::updates(1), Bounds::threads(1)));
+    assert!(report.states > 1_000, "{} states", report.states);
+}
+
+#[test]
 fn diagnostic_interrupts_are_sent_once_and_only_to_fence() {
     let report = holds(explore(Setting::interrupt(1), Bounds::threads(1)));
     assert!(report.states > 5_000, "{} states", report.states);

@@ -78,6 +78,8 @@ pub struct RackSpec {
     pub also_lists: Vec<String>,
     /// The cluster that its inventory names.
     pub cluster: Option<String>,
+    /// Whether its BMCs report updates of firmware.
+    pub reports_updates: bool,
     /// Entries of its inventory for hosts that are no simulated ones.
     pub real: Vec<serde_json::Value>,
 }
@@ -99,8 +101,16 @@ impl RackSpec {
             system_uuid: None,
             also_lists: Vec::new(),
             cluster: None,
+            reports_updates: false,
             real: Vec::new(),
         }
+    }
+
+    /// Lets its BMCs report updates of firmware.
+    #[must_use]
+    pub fn reporting_updates(mut self) -> Self {
+        self.reports_updates = true;
+        self
     }
 
     /// Sets the protocol to IPMI.

@@ -67,7 +67,7 @@ use crate::{
     cluster::{ControlPlane, Parts},
     pki::{CertSpec, Pki},
     process::Process,
-    rack::{HostConfig, Rack, RackConfig, SimHost, ipmi::IpmiBmc},
+    rack::{HostConfig, Rack, RackConfig, SimHost, ipmi::IpmiBmc, redfish::UpdatePlace},
     udp_proxy::UdpProxy,
 };
 use faults::Disk;
@@ -220,6 +220,7 @@ impl Stage {
             }
             host.bmc.username = BMC_USER.into();
             host.bmc.guid = spec.guid;
+            host.bmc.profile.updates = spec.reports_updates.then_some(UpdatePlace::Task);
             host.bmc.password = self.config.bmc_password.clone();
             if self.config.plain {
                 let zone = ("topology.kubernetes.io/zone".to_owned(), spec.name.clone());

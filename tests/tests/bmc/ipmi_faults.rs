@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use parking_lot::Mutex;
 use rackhand_bmc::ipmi::{self, Retransmission, Timeouts};
-use rackhand_bmc::operation::{self, Expected, Goal, OperationRequest, Timing};
+use rackhand_bmc::operation::{self, DuringUpdate, Expected, Goal, OperationRequest, Timing};
 use rackhand_bmc::{Bmc, PowerCommand, PowerState as Read};
 use rackhand_tests::rack::PowerState;
 use rackhand_tests::rack::ipmi::{
@@ -178,6 +178,7 @@ async fn f1_power_off_that_ipmi_took_while_it_reported_off_is_not_proven() {
         deadline: Duration::from_secs(20),
         expected: Expected::default(),
         timing: Timing::default(),
+        during_update: DuringUpdate::Refuse,
     };
     let report = operation::run(client.as_ref(), asked, &mut ()).await;
     let unproven = operation::Outcome::Unproven { uptime: None };

@@ -24,6 +24,7 @@ mod docs;
 mod evidence;
 mod failure_table;
 mod fencing;
+mod flashing;
 mod history;
 mod host_names;
 mod image;

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, ErrorKind, EventLog, Facts,
-    Identify, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
+    FirmwareUpdates, Identify, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
     operation::{Expected, Mismatch},
 };
 pub use breaker::BreakerSettings;
@@ -346,6 +346,20 @@ impl Bmc for Failover {
 
     fn facts(&self) -> BmcFuture<'_, Facts> {
         Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.facts()))
+    }
+
+    /// Each driver is asked once, past its breaker: services that hang must not delay the power-off that follows.
+    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+        Box::pin(async move {
+            let mut errors = Vec::new();
+            for driver in &self.drivers {
+                match driver.bmc.firmware_updates().await {
+                    Ok(updates) => return Ok(updates),
+                    Err(error) => errors.push(error),
+                }
+            }
+            Err(combined_error(self.address(), errors))
+        })
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {

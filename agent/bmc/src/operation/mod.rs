@@ -196,6 +196,19 @@ pub struct OperationRequest {
     pub expected: Expected,
     /// Intervals and retries.
     pub timing: Timing,
+    /// What is done if an update of firmware runs when the host would lose its power.
+    pub during_update: DuringUpdate,
+}
+
+/// What a command that takes the power of a host does while the BMC reports an update of firmware that runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum DuringUpdate {
+    /// It is not sent, and the operation ends with [`Outcome::FirmwareUpdate`]. The updates are read right before the
+    /// command; what cannot be read holds nothing up.
+    #[default]
+    Refuse,
+    /// It is sent; no updates are read.
+    Proceed,
 }
 
 impl OperationRequest {
@@ -206,6 +219,7 @@ impl OperationRequest {
             deadline,
             expected: Expected::default(),
             timing: Timing::default(),
+            during_update: DuringUpdate::default(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use rackhand_identity::{IdentityMatch, compare_serials, compare_system_uuids};
 
 use super::proof::{LEAST_UPTIME, LONGEST_UPTIME};
-use crate::{ErrorKind, PowerCommand, PowerState, SystemIdentity};
+use crate::{ErrorKind, FirmwareUpdate, PowerCommand, PowerState, SystemIdentity};
 
 /// Identity that a system must have; `None` is not compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -171,6 +171,8 @@ pub enum Outcome {
     Failed(ErrorKind),
     /// The BMC manages another system than expected.
     IdentityMismatch(Mismatch),
+    /// An update of firmware runs, so the command that takes the power was not sent.
+    FirmwareUpdate(FirmwareUpdate),
     /// The operation was cancelled.
     Cancelled,
     /// The caller is gone, so nothing more is sent (F17).
@@ -275,6 +277,11 @@ impl fmt::Display for Outcome {
             Self::IdentityMismatch(mismatch) => write!(
                 f,
                 "the BMC manages another system: {mismatch}; check the BMC address of this host"
+            ),
+            Self::FirmwareUpdate(update) => write!(
+                f,
+                "firmware is being updated ({update}), and a host that loses its power now may be unusable \
+                 afterwards: nothing was sent; wait for its end, or ask again with --during-firmware-update"
             ),
             Self::Cancelled => f.write_str("cancelled before the next command"),
             Self::CallerGone { is_on } => {

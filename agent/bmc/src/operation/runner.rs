@@ -12,6 +12,10 @@ use super::{
 };
 use crate::{Accepted, Bmc, BmcError, ErrorKind, PowerCommand, PowerReading, PowerState};
 
+/// Time for the reading of updates before a command: shorter than the interruption that ends the observation of a BMC
+/// ([`LONGEST_GAP`](super::LONGEST_GAP)), so that the proof of an off does not suffer from it.
+const UPDATES_LIMIT: Duration = Duration::from_secs(6);
+
 /// Number of readings in a report that confirms nothing.
 const RECENT: usize = 3;
 
@@ -295,6 +299,19 @@ impl<H: Hooks> Run<'_, H> {
         if !self.goes_on() || self.hooks.must_yield() {
             return Ok(());
         }
+        if let Next::Send(command) = self.next()
+            && (self.operation).reads_updates(command, self.begun.elapsed())
+            && !(was_soft && !self.operation.is_soft())
+            && self.hooks.is_permitted(command)
+        {
+            self.read_updates().await;
+            if self.next() == Next::Read {
+                self.read().await;
+            }
+            if !self.goes_on() || self.hooks.must_yield() {
+                return Ok(());
+            }
+        }
         match self.next() {
             Next::Send(_) if was_soft && !self.operation.is_soft() => Ok(()),
             Next::Send(command) if self.hooks.is_permitted(command) => self.send(command).await,
@@ -346,6 +363,20 @@ impl<H: Hooks> Run<'_, H> {
             return None;
         }
         self.bmc.uptime().await.ok()
+    }
+
+    /// Reads the updates of firmware before a command that takes the power. A failure means that they are not
+    /// known, and is none of the operation.
+    async fn read_updates(&mut self) {
+        let limit = Instant::now() + UPDATES_LIMIT;
+        let deadline = self.at(self.operation.deadline()).min(limit);
+        let updates = tokio::select! {
+            updates = self.bmc.firmware_updates() => updates.ok(),
+            () = sleep_until(deadline) => None,
+            () = self.hooks.interrupted() => return,
+        };
+        self.operation
+            .updates_read(self.begun.elapsed(), updates.as_ref());
     }
 
     async fn send(&mut self, command: PowerCommand) -> Result<(), Stopped> {

@@ -56,6 +56,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     }
     host::led::fuzz(&body);
     host::log::fuzz(&body);
+    host::updates::fuzz(&body);
     host::boot::fuzz(&body);
     host::sensors::fuzz(&body);
     crate::pdu::redfish::fuzz(&body);

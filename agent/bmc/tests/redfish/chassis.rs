@@ -2,7 +2,7 @@
 
 use rackhand_bmc::{
     ErrorKind, PowerCommand, PowerState,
-    operation::{Expected, Goal, OperationRequest, Outcome, Timing, run},
+    operation::{DuringUpdate, Expected, Goal, OperationRequest, Outcome, Timing, run},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -112,6 +112,7 @@ async fn f1_host_in_a_powered_chassis_is_never_confirmed_off() {
         deadline: Duration::from_secs(2),
         expected: Expected::default(),
         timing: Timing::default(),
+        during_update: DuringUpdate::Refuse,
     };
     let report = run(bmc.client().as_ref(), asked, &mut ()).await;
     assert!(

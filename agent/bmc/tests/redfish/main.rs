@@ -24,3 +24,4 @@ mod sensors;
 mod sessions;
 mod tasks;
 mod tls;
+mod updates;

@@ -14,14 +14,15 @@ use std::{net::IpAddr, time::Duration};
 
 use jiff::Timestamp;
 use rackhand_bmc::{
-    BmcError, ErrorKind, Facts, PowerReading, Protocol, SystemIdentity, Trust, operation::Expected,
+    BmcError, ErrorKind, Facts, FirmwareUpdates, PowerReading, Protocol, SystemIdentity, Trust,
+    operation::Expected,
 };
 use rackhand_proto::v1::{Check, Verdict};
 
 use access::{cipher_suite, credentials, power, privilege};
 use connectivity::{name, route, tls};
 pub(crate) use outlets::outlets;
-use system::{actions, clock, identity, off_proof, redfish};
+use system::{actions, clock, identity, off_proof, redfish, updates};
 
 /// The observations of one BMC; `None` where an earlier step failed.
 #[derive(Debug)]
@@ -44,6 +45,7 @@ pub(crate) struct Observations {
     pub(crate) power: Option<Result<PowerReading, BmcError>>,
     pub(crate) identity: Option<Result<SystemIdentity, BmcError>>,
     pub(crate) facts: Option<Result<Facts, BmcError>>,
+    pub(crate) updates: Option<Result<FirmwareUpdates, BmcError>>,
     /// The identity that the inventory expects.
     pub(crate) expected: Expected,
     /// Whether the inventory marks the system UUID of this BMC as identifying nothing.
@@ -71,6 +73,7 @@ pub(crate) fn judge(seen: &Observations) -> Vec<Check> {
     checks.push(identity(seen));
     checks.push(clock(seen));
     checks.push(off_proof(seen));
+    checks.push(updates(seen));
     for check in &mut checks {
         check.bmc.clone_from(&seen.bmc);
     }

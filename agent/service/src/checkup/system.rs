@@ -107,6 +107,41 @@ pub(super) fn off_proof(seen: &Observations) -> Check {
     }
 }
 
+/// Whether a power-off can be kept from a host whose firmware is being updated.
+pub(super) fn updates(seen: &Observations) -> Check {
+    const NAME: &str = "updates";
+    const UNSEEN: &str =
+        "a power-off is sent without knowing; look at the BMC before a planned one";
+    let found = match (&seen.power, &seen.updates) {
+        (_, Some(Ok(found))) => found,
+        (_, Some(Err(error))) if error.kind == ErrorKind::Unsupported => {
+            let found = "the BMC does not report updates of firmware";
+            return check(NAME, Verdict::Ok, found, UNSEEN);
+        }
+        (_, Some(Err(error))) => {
+            let found = format!("cannot be read: {}", error.message);
+            return check(NAME, Verdict::Warning, found, UNSEEN);
+        }
+        (Some(Err(_)), None) => return skipped(NAME, "the power state comes first"),
+        (_, None) => return skipped(NAME, "the route comes first"),
+    };
+    if let Some(update) = found.running() {
+        let found = format!("firmware is being updated: {update}");
+        return check(
+            NAME,
+            Verdict::Warning,
+            found,
+            "power commands are refused until it has ended",
+        );
+    }
+    if !found.unread.is_empty() {
+        let found = format!("cannot be read: {}", found.unread.join("; "));
+        return check(NAME, Verdict::Warning, found, UNSEEN);
+    }
+    let seen = found.read.join(", ");
+    check(NAME, Verdict::Ok, format!("none runs; seen at: {seen}"), "")
+}
+
 pub(super) fn identity(seen: &Observations) -> Check {
     const NAME: &str = "identity";
     let found = match (&seen.identity, &seen.power) {

@@ -1,4 +1,4 @@
-use rackhand_bmc::PowerState;
+use rackhand_bmc::{FirmwareUpdate, PowerState, UpdatePhase};
 
 use super::*;
 
@@ -51,6 +51,13 @@ fn good(protocol: Protocol) -> Observations {
             clock: Timestamp::from_second(NOW - 5).ok(),
             uptime: is_redfish.then_some(Duration::from_secs(7200)),
         })),
+        updates: Some(match is_redfish {
+            true => Ok(FirmwareUpdates {
+                read: vec!["UpdateService".to_owned()],
+                ..FirmwareUpdates::default()
+            }),
+            false => Err(error(ErrorKind::Unsupported)),
+        }),
         expected: Expected {
             system_uuid: text(UUID),
             ..Expected::default()
@@ -95,7 +102,11 @@ fn healthy_host_passes_every_check() {
         }
         assert_eq!(
             checks.len(),
-            if protocol == Protocol::Redfish { 11 } else { 9 }
+            if protocol == Protocol::Redfish {
+                12
+            } else {
+                10
+            }
         );
     }
 }
@@ -104,7 +115,7 @@ fn healthy_host_passes_every_check() {
 fn checks_behind_a_failed_check_are_skipped() {
     let mut seen = good(Protocol::Redfish);
     seen.tcp = Some(Err("connection refused".to_owned()));
-    (seen.power, seen.facts) = (None, None);
+    (seen.power, seen.facts, seen.updates) = (None, None, None);
     assert_eq!(
         words(&seen),
         [
@@ -118,7 +129,8 @@ fn checks_behind_a_failed_check_are_skipped() {
             "actions skipped",
             "identity skipped",
             "clock skipped",
-            "off-proof skipped"
+            "off-proof skipped",
+            "updates skipped"
         ]
     );
     let mut seen = good(Protocol::Redfish);
@@ -336,5 +348,43 @@ fn f1_row_names_the_proof_that_the_bmc_can_give() {
         let row = the(&seen, "off-proof");
         assert!(row.found.contains(found), "{row:?}");
         assert_eq!(row.advice.is_empty(), uptime.is_some(), "{row:?}");
+    }
+}
+
+#[test]
+fn update_that_runs_or_cannot_be_seen_is_told() {
+    let row = |updates| {
+        let mut seen = good(Protocol::Redfish);
+        seen.updates = Some(updates);
+        the(&seen, "updates")
+    };
+    let running = FirmwareUpdates {
+        updates: vec![FirmwareUpdate {
+            source: "task 1".to_owned(),
+            name: String::new(),
+            phase: UpdatePhase::Running,
+            state: "Running".to_owned(),
+            percent: None,
+            message: String::new(),
+        }],
+        ..FirmwareUpdates::default()
+    };
+    let unread = FirmwareUpdates {
+        unread: vec!["tasks: timeout".to_owned()],
+        ..FirmwareUpdates::default()
+    };
+    for (updates, verdict, says) in [
+        (Ok(running), Verdict::Warning, "task 1, Running"),
+        (Ok(unread), Verdict::Warning, "tasks: timeout"),
+        (Err(error(ErrorKind::Timeout)), Verdict::Warning, "timeout"),
+        (
+            Err(error(ErrorKind::Unsupported)),
+            Verdict::Ok,
+            "does not report",
+        ),
+    ] {
+        let row = row(updates);
+        assert_eq!(row.verdict(), verdict, "{row:?}");
+        assert!(row.found.contains(says), "{row:?}");
     }
 }

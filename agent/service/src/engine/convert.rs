@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rackhand_agent_core::ledger::Device;
 use rackhand_bmc::{
-    Accepted, BmcError, ErrorKind, PowerReading, PowerSource, PowerState, SystemIdentity,
+    Accepted, BmcError, ErrorKind, FirmwareUpdate, PowerReading, PowerSource, PowerState,
+    SystemIdentity, UpdatePhase,
     operation::{OffProof, Outcome},
 };
 use rackhand_proto::{
@@ -99,7 +100,23 @@ pub(crate) fn detail(outcome: &Outcome) -> v1::OutcomeDetail {
         Outcome::NotTaken => v1::OutcomeDetail::NotTaken,
         Outcome::Unproven { .. } => v1::OutcomeDetail::Unproven,
         Outcome::CallerGone { .. } => v1::OutcomeDetail::CallerGone,
+        Outcome::FirmwareUpdate(_) => v1::OutcomeDetail::FirmwareUpdate,
         _ => v1::OutcomeDetail::Unspecified,
+    }
+}
+
+pub(crate) fn update_to_proto(update: &FirmwareUpdate) -> v1::FirmwareUpdate {
+    v1::FirmwareUpdate {
+        source: update.source.clone(),
+        name: update.name.clone(),
+        phase: match update.phase {
+            UpdatePhase::Running => v1::UpdatePhase::Running,
+            UpdatePhase::AtNextStart => v1::UpdatePhase::AtNextStart,
+        }
+        .into(),
+        state: update.state.clone(),
+        percent: update.percent.map(u32::from),
+        message: update.message.clone(),
     }
 }
 

@@ -9,6 +9,7 @@ use rackhand_proto::{
     v1::{
         self, read_bmc_response::Result as ReadBmc, read_boot_response::Result as Boot,
         read_events_response::Result as Events, read_sensors_response::Result as Sensors,
+        read_updates_response::Result as Updates,
     },
 };
 use tokio::time::Instant;
@@ -20,7 +21,10 @@ use super::{
     convert::{boot_to_proto, log_to_proto, sensors_to_proto},
     targets::{RECORDS, Targets},
 };
-use crate::engine::{Reads, Target, convert::failure_to_proto};
+use crate::engine::{
+    Reads, Target,
+    convert::{failure_to_proto, update_to_proto},
+};
 
 /// Number of entries of an event log that are read where the request names none.
 const DEFAULT_EVENTS: u32 = 50;
@@ -143,6 +147,30 @@ impl BmcReadCalls {
             Err(failure) => ReadBmc::Failure(failure),
         };
         Ok(Response::new(v1::ReadBmcResponse {
+            result: Some(result),
+        }))
+    }
+
+    pub(super) async fn updates(
+        &self,
+        request: Request<v1::ReadUpdatesRequest>,
+    ) -> Answer<v1::ReadUpdatesResponse> {
+        let caller = Caller::of(&request)?;
+        let request = request.into_inner();
+        let target = self.targets.find(&caller, request.target)?;
+        let limit = self.targets.limit(request.timeout.as_ref(), 1)?;
+        let updates = self
+            .read(&target, limit, |bmc| bmc.firmware_updates())
+            .await;
+        let result = match updates {
+            Ok(found) => Updates::Updates(v1::FirmwareUpdates {
+                updates: found.updates.iter().map(update_to_proto).collect(),
+                read: found.read,
+                unread: found.unread,
+            }),
+            Err(failure) => Updates::Failure(failure),
+        };
+        Ok(Response::new(v1::ReadUpdatesResponse {
             result: Some(result),
         }))
     }

@@ -232,6 +232,13 @@ impl Power for PowerService {
         self.bmc_reads.facts(request).await
     }
 
+    async fn read_updates(
+        &self,
+        request: Request<v1::ReadUpdatesRequest>,
+    ) -> Answer<v1::ReadUpdatesResponse> {
+        self.bmc_reads.updates(request).await
+    }
+
     async fn collect_evidence(
         &self,
         request: Request<v1::CollectEvidenceRequest>,

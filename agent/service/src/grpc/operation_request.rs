@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use rackhand_agent_core::ledger::{Action, Authority, Device};
-use rackhand_bmc::operation::{self, Expected, Goal, Timing};
+use rackhand_bmc::operation::{self, DuringUpdate, Expected, Goal, Timing};
 use rackhand_proto::{
     convert::{TimeError, duration_if_set},
     limits::{CONFIRMATIONS, check_deadline},
@@ -83,6 +83,10 @@ impl RequestValidator {
                     poll_max: times.poll_max,
                     resend_after: times.resend_after,
                     ..Timing::default()
+                },
+                during_update: match request.during_firmware_update {
+                    true => DuringUpdate::Proceed,
+                    false => DuringUpdate::Refuse,
                 },
             },
             siblings,

@@ -16,6 +16,7 @@ mod bmc_queue;
 mod callers;
 mod endpoints;
 mod evidence;
+mod firmware_updates;
 mod holds;
 mod interruptions;
 mod journal;

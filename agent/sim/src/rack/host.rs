@@ -17,7 +17,9 @@ use super::bmc::Bmc;
 use super::clock::Clock;
 use super::config::HostConfig;
 use super::observation::{Counters, HostView, LogEntry, LogEvent, Switched};
-use super::power::{Answer, Machine, OsState, PowerState, PowerTimings, ResetType, Transition};
+use super::power::{
+    Answer, Flash, FlashState, Machine, OsState, PowerState, PowerTimings, ResetType, Transition,
+};
 use super::process::{HostProcess, PodIdentity, PodProcess, Stamp, StopReason};
 use super::settings::HostSettings;
 use super::state::State;
@@ -200,6 +202,29 @@ impl SimHost {
     pub fn never_boots(&self, never: bool) {
         self.with(|now, state, out| state.machine.set_boots(now.at, !never, out));
         self.note(format!("never boots: {never}"));
+    }
+
+    /// Begins an update of firmware, which ends after a time, or hangs.
+    pub fn flash(&self, takes: Option<Duration>) {
+        self.with(|now, state, _| state.flash = Some(Flash::running(now.at, takes)));
+        self.note(format!("an update of firmware begins: {takes:?}"));
+    }
+
+    /// Schedules an update of firmware for the next start of the host.
+    pub fn schedule_flash(&self, takes: Option<Duration>) {
+        self.with(|_, state, _| state.flash = Some(Flash::scheduled(takes)));
+        self.note("an update of firmware is scheduled");
+    }
+
+    /// Ends an update that hangs, as the support of the vendor would.
+    pub fn end_flash(&self) {
+        self.with(|_, state, _| state.flash = None);
+        self.note("the update of firmware has ended");
+    }
+
+    /// The update of firmware, if one was begun or scheduled.
+    pub fn flash_state(&self) -> Option<FlashState> {
+        self.with(|now, state, _| state.flash.map(|flash| flash.state(now.at)))
     }
 
     /// Sets the durations of later transitions.

@@ -43,7 +43,7 @@ pub use config::{BmcConfig, GuidSource, HostConfig, KubeletConfig, RackConfig};
 pub use faults::{Action, FaultId, Rule};
 pub use host::SimHost;
 pub use observation::{Cause, Counters, HostView, LogEntry, LogEvent, Switched};
-pub use power::{OsState, PowerState, PowerTimings, ResetType};
+pub use power::{FlashState, OsState, PowerState, PowerTimings, ResetType};
 pub use process::{HostProcess, Overlap, PodProcess, StopReason, overlaps};
 pub use settings::{
     BootOverride, BootSource, Event, LedState, OverrideLifetime, Severity, Topology,

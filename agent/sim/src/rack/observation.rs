@@ -20,6 +20,8 @@ pub struct Counters {
     pub boots: u64,
     /// Commands received, by reset type, including rejected and ignored ones.
     pub commands: BTreeMap<ResetType, u64>,
+    /// How often the host lost its power, or was reset, while its firmware was written.
+    pub bricked: u64,
     /// HTTP requests that the BMC received.
     pub requests: u64,
 }

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use super::observation::{Cause, Counters, LogEntry, LogEvent, Switched};
-use super::power::{Answer, Change, Machine, OsState, PowerState, ResetType, Transition};
+use super::power::{Answer, Change, Flash, Machine, OsState, PowerState, ResetType, Transition};
 use super::process::{ProcessTable, Stamp, StopReason};
 use super::settings::{HostSettings, Severity};
 
@@ -21,6 +21,7 @@ pub(super) struct State {
     pub(super) switched: Vec<Switched>,
     pub(super) boots: Vec<String>,
     pub(super) settings: HostSettings,
+    pub(super) flash: Option<Flash>,
     cause: Option<Cause>,
 }
 
@@ -37,6 +38,7 @@ impl State {
             switched: Vec::new(),
             boots: Vec::new(),
             settings: HostSettings::default(),
+            flash: None,
             cause: None,
         }
     }
@@ -63,14 +65,19 @@ impl State {
                     self.log(stamp, LogEvent::Power(power));
                     self.switched(stamp, change, format!("The power state is {power}."));
                     if !power.is_powered() {
+                        self.interrupts_flash(stamp);
                         self.kill_all(stamp, StopReason::PowerOff);
                     }
                     if power == PowerState::On {
                         self.boots();
+                        if let Some(flash) = &mut self.flash {
+                            flash.host_starts(at);
+                        }
                     }
                 }
                 Change::Reset => {
                     self.counters.resets += 1;
+                    self.interrupts_flash(stamp);
                     self.log(stamp, LogEvent::Reset);
                     self.switched(stamp, change, "The system was reset.".to_owned());
                     self.kill_all(stamp, StopReason::Reset);
@@ -78,6 +85,11 @@ impl State {
                 }
                 Change::Os(os) => {
                     self.log(stamp, LogEvent::Os(os));
+                    if os == OsState::Booting
+                        && let Some(flash) = self.flash.filter(|flash| flash.is_running(at))
+                    {
+                        self.machine.boot_waits(flash.ends());
+                    }
                     if os == OsState::Running {
                         let id = new_boot_id();
                         self.counters.boots += 1;
@@ -86,6 +98,20 @@ impl State {
                     }
                 }
             }
+        }
+    }
+
+    /// A host whose firmware is half written never boots again.
+    fn interrupts_flash(&mut self, stamp: Stamp) {
+        if self.flash.is_some_and(|flash| flash.is_running(stamp.at)) {
+            self.flash = None;
+            self.counters.bricked += 1;
+            self.machine.boot_waits(None);
+            self.machine.is_bricked();
+            self.log(
+                stamp,
+                LogEvent::Note("bricked: cut while its firmware was written".into()),
+            );
         }
     }
 

@@ -99,6 +99,7 @@ pub(super) async fn certify(args: HostCertifyArgs) -> anyhow::Result<ExitCode> {
         host: name.clone(),
         options: SwitchOptions {
             force: false,
+            during_firmware_update: false,
             timeout: args.timeout,
             no_wait: false,
             device: SwitchedDevice::bmc(),

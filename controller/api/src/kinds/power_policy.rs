@@ -8,6 +8,7 @@ use kube::CustomResource;
 use rackhand_core::{
     fleet::shared_cause::{DomainKind, OnTimeout},
     limits::power_policy::WhenExceeded,
+    remediation::{OnUpdate, UpdateRules},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -94,6 +95,10 @@ pub struct PowerPolicySpec {
     /// broken hosts. If it is not set, nothing is held for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_causes: Option<PolicySharedCauses>,
+    /// What is done while the BMC of a host reports that firmware is being updated. If no policy of the
+    /// host sets it, the remediation waits until the update has ended or a person approves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firmware_update: Option<PolicyFirmwareUpdate>,
     /// Whether a person must approve each remediation with `kubectl rackhand approve`, which sets the
     /// annotation rackhand.dev/approved to the UID of the remediation.
     #[serde(default)]
@@ -119,6 +124,39 @@ pub struct PolicySelector {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub racks: Vec<String>,
+}
+
+/// What is done while firmware of a host is being updated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PolicyFirmwareUpdate {
+    /// While an update runs: `Wait` for its end, or `Proceed` without reading the updates.
+    pub on_running: OnUpdate,
+    /// Of `Wait`: go on after so many seconds, from the first reading of an update on. If it is not set,
+    /// a person decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 60, max = 2_678_400))]
+    pub proceed_after_seconds: Option<i32>,
+    /// An update counts as stalled if nothing that the BMC says about it has changed for so many seconds.
+    #[schemars(range(min = 60, max = 2_678_400))]
+    pub stalled_after_seconds: i32,
+    /// Once an update counts as stalled: `Wait` as before, or `Proceed`.
+    pub on_stalled: OnUpdate,
+    /// While it cannot be read whether an update runs: `Proceed`, or `Wait` until it can.
+    pub on_unknown: OnUpdate,
+}
+
+impl Default for PolicyFirmwareUpdate {
+    fn default() -> Self {
+        let rules = UpdateRules::default();
+        Self {
+            on_running: rules.on_running,
+            proceed_after_seconds: None,
+            stalled_after_seconds: i32::try_from(rules.stalled_after.as_secs()).unwrap_or(i32::MAX),
+            on_stalled: rules.on_stalled,
+            on_unknown: rules.on_unknown,
+        }
+    }
 }
 
 /// A period that recurs by a cron expression.

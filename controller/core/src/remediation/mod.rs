@@ -14,6 +14,7 @@
 //! ```
 
 mod evidence;
+mod firmware;
 mod handover;
 mod host_evidence;
 mod observation;
@@ -28,6 +29,9 @@ mod step;
 mod told;
 
 pub use evidence::{CommandTaken, OffEvidence, OffProof, confirmed_off, latest_reading_stands};
+pub use firmware::{
+    FirmwareUpdate, OnUpdate, UpdateReading, UpdateRules, UpdateStatus, UpdateWatch,
+};
 pub use handover::{Handover, HoldRefusal, WEBHOOK_FAILED};
 pub use host_evidence::{
     BootLog, Collected, HostEvidence, LogEntry, LogPosition, LogRecord, SensorAlarm, Severity,

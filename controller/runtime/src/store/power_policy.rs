@@ -9,8 +9,8 @@ use rackhand_api::{
     kinds::{
         machine_health_check::{Selector, SelectorOperator},
         power_policy::{
-            BudgetDomain, PolicyBudget, PolicyPeriod, PolicySelector, PolicySharedCauses,
-            PowerPolicySpec,
+            BudgetDomain, PolicyBudget, PolicyFirmwareUpdate, PolicyPeriod, PolicySelector,
+            PolicySharedCauses, PowerPolicySpec,
         },
     },
     views::{LabelRequirement, LabelSelector, ViewError},
@@ -18,6 +18,7 @@ use rackhand_api::{
 use rackhand_core::{
     fleet::shared_cause::SharedCauseRules,
     limits::power_policy::{AttemptLimit, Budget, Domain, PowerPolicy, Schedule},
+    remediation::UpdateRules,
 };
 
 /// A PowerPolicy and what it selects.
@@ -90,6 +91,7 @@ impl StoredPolicy {
                 .collect(),
             approval: spec.require_approval,
             shared_causes: spec.shared_causes.map(shared_causes),
+            firmware_update: spec.firmware_update.map(firmware_update),
             invalid: (!mistakes.is_empty()).then(|| mistakes.join("; ")),
         };
         Self {
@@ -162,6 +164,16 @@ fn shared_causes(rules: PolicySharedCauses) -> SharedCauseRules {
         hold: seconds(rules.hold_seconds),
         recovery: seconds(rules.recovery_seconds),
         on_timeout: rules.on_timeout,
+    }
+}
+
+fn firmware_update(rules: PolicyFirmwareUpdate) -> UpdateRules {
+    UpdateRules {
+        on_running: rules.on_running,
+        proceed_after: rules.proceed_after_seconds.map(seconds),
+        stalled_after: seconds(rules.stalled_after_seconds),
+        on_stalled: rules.on_stalled,
+        on_unknown: rules.on_unknown,
     }
 }
 

@@ -6,9 +6,9 @@ use jiff::SignedDuration;
 use rackhand_core::remediation::{
     AgentView, BareMetalHostFacts, BmcAccess, Collected, CommandTaken, Drain, HostRef, HostView,
     JournalFacts, LeaseFacts, MachineView, MoveBlock, NodeAction, NodeFacts, ObjectFacts,
-    Observation, OffProof, OnExhausted, OperationOutcome, OperationView, OtherNodes,
+    Observation, OffProof, OnExhausted, OnUpdate, OperationOutcome, OperationView, OtherNodes,
     PinnedOperation, PodDeletions, Policy, PowerState, PowerView, Reason, State, Taint,
-    WorkloadView, operation_id,
+    UpdateRules, WorkloadView, operation_id,
 };
 
 use super::world::{World, key, uid};
@@ -93,6 +93,13 @@ impl World {
                 result: Ok(reading(power(on), 0)),
             }),
             silent_since: None,
+            // Only the world of updates reads them.
+            updates: None,
+            update_rules: UpdateRules {
+                on_running: OnUpdate::Proceed,
+                ..UpdateRules::default()
+            },
+            approved: false,
             drain: Some(Drain {
                 pods: Vec::new(),
                 volumes: self.bound.then(|| "csi-1".into()).into_iter().collect(),

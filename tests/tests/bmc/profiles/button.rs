@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rackhand_bmc::operation::{Expected, OperationRequest};
+use rackhand_bmc::operation::{DuringUpdate, Expected, OperationRequest};
 use rackhand_bmc::operation::{Goal, Outcome, Report, Timing, run};
 use rackhand_bmc::{Bmc, PowerState};
 use rackhand_tests::rack::redfish::Profile;
@@ -46,6 +46,7 @@ async fn operate(bmc: &dyn Bmc, goal: Goal) -> Report {
             state_lag: TRUSTED,
             ..Timing::default()
         },
+        during_update: DuringUpdate::Refuse,
     };
     run(bmc, request, &mut ()).await
 }

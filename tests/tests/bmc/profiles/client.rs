@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use rackhand_bmc::operation::{
-    Expected, Goal, Hooks, OperationRequest, Proof, Report, Timing, run,
+    DuringUpdate, Expected, Goal, Hooks, OperationRequest, Proof, Report, Timing, run,
 };
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, ErrorKind, PowerCommand, PowerReading, PowerState,
@@ -147,6 +147,7 @@ pub(crate) async fn watched(bmc: &dyn Bmc, seen: &mut Seen<'_>, goal: Goal) -> R
         deadline: DEADLINE,
         expected,
         timing,
+        during_update: DuringUpdate::Refuse,
     };
     run(bmc, asked, seen).await
 }

@@ -6,6 +6,7 @@ mod button;
 pub(crate) mod client;
 mod extras;
 mod faults;
+mod updates;
 
 use std::time::Duration;
 

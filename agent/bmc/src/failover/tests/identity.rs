@@ -23,6 +23,7 @@ fn off(expected: Expected) -> OperationRequest {
         deadline: s(60),
         expected,
         timing: Timing::default(),
+        during_update: DuringUpdate::Refuse,
     }
 }
 

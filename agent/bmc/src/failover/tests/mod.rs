@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     BootDevice, BootPersistence, ErrorKind, PowerSource, PowerState,
-    operation::{Expected, Goal, OperationRequest, Outcome, Timing, run},
+    operation::{DuringUpdate, Expected, Goal, OperationRequest, Outcome, Timing, run},
 };
 
 mod identity;

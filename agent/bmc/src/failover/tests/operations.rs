@@ -12,6 +12,7 @@ fn off() -> OperationRequest {
         deadline: s(600),
         expected: Expected::default(),
         timing: Timing::default(),
+        during_update: DuringUpdate::Refuse,
     }
 }
 

@@ -5,6 +5,7 @@ mod button;
 mod corroboration;
 mod off_refusals;
 mod plan;
+mod update_check;
 mod verdict;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::{Accepted, ErrorKind, PowerCommand, PowerSource, PowerState};
 use button::Button;
 use corroboration::Corroboration;
 use off_refusals::OffRefusals;
+use update_check::UpdateCheck;
 
 /// The current part of the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,6 +95,7 @@ pub struct Operation {
     watch: Watch,
     corroboration: Corroboration,
     off_refusals: OffRefusals,
+    update_check: UpdateCheck,
     /// The next command is not sent before this time.
     next_send: Duration,
     /// Time of the last command of this phase.
@@ -137,6 +140,7 @@ impl Operation {
             watch: Watch::default(),
             corroboration: Corroboration::default(),
             off_refusals: OffRefusals::default(),
+            update_check: UpdateCheck::default(),
             next_send: Duration::ZERO,
             // A host that is still powering off is not switched on before it is off.
             sent_at: (!late_off.is_zero()).then_some(Duration::ZERO),
@@ -277,6 +281,7 @@ impl Operation {
     /// Records that a command is about to be sent.
     pub fn sending(&mut self, now: Duration) {
         self.sends = self.sends.saturating_add(1);
+        self.update_check.used();
         self.fresh = false;
         self.confirmed = None;
         self.sent_at = Some(now);

@@ -11,6 +11,7 @@ mod property;
 mod retries;
 mod runner;
 mod soft;
+mod updates;
 
 use std::cell::Cell;
 
@@ -34,6 +35,7 @@ fn off() -> OperationRequest {
         deadline: s(60),
         expected: Expected::default(),
         timing: Timing::default(),
+        during_update: DuringUpdate::Refuse,
     }
 }
 

@@ -11,11 +11,11 @@ use super::{
     account, boot, boot_state, facts, led, log, manager,
     power::Power,
     resources::{Reader, Resources, Writer},
-    sensors, topology,
+    sensors, topology, updates,
 };
 use crate::{
-    Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, Identify,
-    PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
+    Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, FirmwareUpdates,
+    Identify, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
     redfish::{
         RedfishConfig, Timeouts,
         protocol::call_budget::{Call, bounded},
@@ -116,6 +116,10 @@ impl Bmc for Redfish {
 
     fn uptime(&self) -> BmcFuture<'_, Duration> {
         self.bounded(|this, call| async move { manager::least_uptime(this.reader(&call)).await })
+    }
+
+    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+        self.bounded(|this, call| async move { updates::read(this.reader(&call)).await })
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {

@@ -17,3 +17,4 @@ mod power;
 mod resources;
 pub(super) mod sensors;
 mod topology;
+pub(super) mod updates;

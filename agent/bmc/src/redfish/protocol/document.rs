@@ -95,6 +95,10 @@ pub(crate) struct Root {
     pub(crate) chassis: Option<String>,
     /// Link to `PowerEquipment`, of the services of PDUs.
     pub(crate) power_equipment: Option<String>,
+    /// Link to the `UpdateService`.
+    pub(in crate::redfish) update_service: Option<String>,
+    /// Link to the `TaskService`.
+    pub(in crate::redfish) tasks: Option<String>,
     /// Link to the session collection.
     pub(in crate::redfish) sessions: Option<String>,
     /// `Vendor`.
@@ -118,6 +122,8 @@ impl Root {
             managers: link(body, &["Managers"]),
             chassis: link(body, &["Chassis"]),
             power_equipment: link(body, &["PowerEquipment"]),
+            update_service: link(body, &["UpdateService"]),
+            tasks: link(body, &["Tasks"]),
             sessions: link(body, &["Links", "Sessions"]).or_else(below_service),
             vendor: text(body, "Vendor"),
             oem: oem

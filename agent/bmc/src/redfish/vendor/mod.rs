@@ -9,6 +9,7 @@ mod messages;
 mod sensors;
 mod settings;
 mod systems;
+mod updates;
 
 pub(super) use chassis::{is_board_chassis, is_constant_chassis};
 pub(super) use logs::{LogRank, log_rank};
@@ -20,3 +21,7 @@ pub(super) use settings::{
     boot_words, led_words, refuses_sessions, repeats_boot_mode, wants_any_etag,
 };
 pub(super) use systems::{is_board, restart_hangs};
+pub(super) use updates::{
+    is_service_at_work, is_update_job, job_phase, job_queue, queued_phase, service_state,
+    update_queue,
+};

@@ -89,6 +89,7 @@ async fn first_look(way: &DriverClient, config: &Config, expected: &Expected) ->
         power: None,
         identity: None,
         facts: None,
+        updates: None,
         expected: expected.clone(),
         no_system_uuid: way.spec.ignore_system_uuid,
         now: Timestamp::now(),
@@ -113,6 +114,8 @@ async fn look(way: &DriverClient, queue: &BmcQueue, until: Instant, seen: &mut O
         seen.identity = Some(identity);
         seen.facts = Some(in_between(way, queue, until, bmc, |bmc| bmc.facts()).await);
         seen.now = Timestamp::now();
+        let updates = in_between(way, queue, until, bmc, |bmc| bmc.firmware_updates()).await;
+        seen.updates = Some(updates);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use rackhand_agent_core::ledger::{Action, Authority, Device, OwedPowerOn};
-use rackhand_bmc::operation::{Goal, OperationRequest, Timing, state_word};
+use rackhand_bmc::operation::{DuringUpdate, Goal, OperationRequest, Timing, state_word};
 use tokio::time::timeout;
 use tonic::{Code, Status};
 use tracing::{info, warn};
@@ -121,6 +121,7 @@ impl Recovery {
                     late_off_until: timing.resend_settling.saturating_sub(since),
                     ..timing
                 },
+                during_update: DuringUpdate::default(),
             },
             siblings: siblings?,
             authority: Authority::Operator {

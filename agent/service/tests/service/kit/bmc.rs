@@ -12,8 +12,9 @@ use std::{
 use rackhand_agent_service::{BmcSpec, Driver};
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, BootDevice, BootOverride, BootPersistence, BootState,
-    ErrorKind, EventLog, Facts, Identify, PowerCommand, PowerReading, PowerSource, PowerState,
-    Sensor, SensorHealth, SensorKind, SensorRole, SystemIdentity,
+    ErrorKind, EventLog, Facts, FirmwareUpdate, FirmwareUpdates, Identify, PowerCommand,
+    PowerReading, PowerSource, PowerState, Sensor, SensorHealth, SensorKind, SensorRole,
+    SystemIdentity,
     pdu::{Pdu, PduConfig, PduCredentials},
 };
 use secrecy::{ExposeSecret, SecretString};
@@ -41,6 +42,8 @@ pub(crate) struct FakeBmc {
     pub(crate) button: Mutex<bool>,
     /// Error of non-idempotent commands, and whether the command may have arrived.
     pub(crate) refuses: Mutex<Option<(ErrorKind, bool)>>,
+    /// The update of firmware that it reports; `None`: it reports none at all.
+    pub(crate) update: Mutex<Option<FirmwareUpdate>>,
     /// Uptime of the BMC; `None`: the BMC does not report it.
     pub(crate) uptime: Mutex<Option<Duration>>,
     /// It refuses a power-off of a host that is off as already off.
@@ -85,6 +88,7 @@ impl FakeBmc {
             deaf: Mutex::new(false),
             button: Mutex::new(false),
             refuses: Mutex::new(None),
+            update: Mutex::new(None),
             uptime: Mutex::new(Some(Duration::from_secs(86_400))),
             refuses_as_off: Mutex::new(false),
             log: Mutex::default(),
@@ -289,6 +293,20 @@ impl FakeClient {
 impl Bmc for FakeClient {
     fn address(&self) -> &str {
         &self.address
+    }
+
+    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+        Box::pin(async {
+            let update = self.bmc.update.lock().unwrap().clone();
+            match update {
+                Some(update) => Ok(FirmwareUpdates {
+                    updates: vec![update],
+                    read: vec!["tasks".to_owned()],
+                    unread: Vec::new(),
+                }),
+                None => Err(self.error(ErrorKind::Unsupported, "no updates", false)),
+            }
+        })
     }
 
     fn power(&self) -> BmcFuture<'_, PowerReading> {

@@ -3,7 +3,8 @@
 //! Pure. Owns: the paths of a profile, and the methods of each. The content is in `documents`.
 
 use super::{
-    profile::{Allowable, Profile, Telemetry},
+    documents::{JOB, TASK},
+    profile::{Allowable, Profile, Telemetry, UpdatePlace},
     recording::{self, Recording},
 };
 
@@ -43,6 +44,14 @@ pub(super) enum ResourcePath<'a> {
     Entries,
     Entry(&'a str),
     ClearLog,
+    UpdateService,
+    TaskService,
+    Tasks,
+    /// The only task: the update of firmware.
+    Task,
+    Jobs,
+    /// The only job: the update of firmware.
+    Job,
     SessionService,
     Sessions,
     SessionMembers,
@@ -86,6 +95,8 @@ pub(super) fn find<'a>(profile: &Profile, path: &'a str) -> Option<ResourcePath<
         ["Chassis", id, rest @ ..] if *id == profile.chassis_id => chassis(profile, rest),
         ["Managers"] => Some(ResourcePath::Managers),
         ["Managers", id, rest @ ..] if *id == profile.manager_id => manager(profile, rest),
+        ["UpdateService"] if profile.updates.is_some() => Some(ResourcePath::UpdateService),
+        ["TaskService", rest @ ..] if profile.updates.is_some() => tasks(rest),
         ["SessionService", rest @ ..] => sessions(rest),
         ["AccountService", rest @ ..] => accounts(rest),
         _ => None,
@@ -134,6 +145,13 @@ fn manager<'a>(profile: &Profile, rest: &[&'a str]) -> Option<ResourcePath<'a>> 
     match rest {
         [] => Some(ResourcePath::Manager),
         ["Actions", "Manager.Reset"] => Some(ResourcePath::ManagerReset),
+        ["Oem", "Dell", "Jobs", rest @ ..] if profile.updates == Some(UpdatePlace::Jobs) => {
+            match rest {
+                [] => Some(ResourcePath::Jobs),
+                [JOB] => Some(ResourcePath::Job),
+                _ => None,
+            }
+        }
         ["LogServices", rest @ ..] if profile.log.of_manager => log(profile, rest),
         _ => None,
     }
@@ -152,6 +170,15 @@ fn log<'a>(profile: &Profile, rest: &[&'a str]) -> Option<ResourcePath<'a>> {
         ["Entries"] => Some(ResourcePath::Entries),
         ["Entries", id] => Some(ResourcePath::Entry(id)),
         ["Actions", "LogService.ClearLog"] => Some(ResourcePath::ClearLog),
+        _ => None,
+    }
+}
+
+fn tasks<'a>(rest: &[&'a str]) -> Option<ResourcePath<'a>> {
+    match rest {
+        [] => Some(ResourcePath::TaskService),
+        ["Tasks"] => Some(ResourcePath::Tasks),
+        ["Tasks", TASK] => Some(ResourcePath::Task),
         _ => None,
     }
 }

@@ -156,6 +156,17 @@ pub struct RestartFacts {
     pub forgets_power: Option<Duration>,
 }
 
+/// Where a BMC reports an update of firmware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdatePlace {
+    /// As a task of the `TaskService`, with the request and the messages of the standard.
+    Task,
+    /// In the queue of jobs of an iDRAC.
+    Jobs,
+    /// As the state of iLO's `UpdateService`.
+    Service,
+}
+
 /// Behaviour of one BMC product.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
@@ -223,6 +234,8 @@ pub struct Profile {
     pub board_member: Option<String>,
     /// `error.code` of every error; `None` repeats the id of the message.
     pub error_code: Option<String>,
+    /// Where an update of firmware is reported; `None`: nowhere, and there is no service for it.
+    pub updates: Option<UpdatePlace>,
     /// Merged into the service root (RFC 7386).
     pub root: Value,
 }
@@ -282,6 +295,7 @@ impl Default for Profile {
             },
             board_member: None,
             error_code: None,
+            updates: None,
             root: Value::Null,
         }
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::profile::{
     Accepted, Allowable, Already, BootFacts, IfMatch, LedProperty, LogPlace, PostReport, Profile,
-    Refusal, RestartFacts, TagKind, Telemetry,
+    Refusal, RestartFacts, TagKind, Telemetry, UpdatePlace,
 };
 use crate::rack::power::ResetType as R;
 
@@ -88,6 +88,7 @@ impl Profile {
 
 fn idrac9() -> Profile {
     Profile {
+        updates: Some(UpdatePlace::Jobs),
         manufacturer: "Dell Inc.".to_owned(),
         product: "Integrated Dell Remote Access Controller".to_owned(),
         model: "PowerEdge R750".to_owned(),
@@ -151,6 +152,7 @@ fn idrac10() -> Profile {
 
 fn ilo5() -> Profile {
     Profile {
+        updates: Some(UpdatePlace::Service),
         manufacturer: "HPE".to_owned(),
         product: "ProLiant DL385 Gen10 Plus v2".to_owned(),
         model: "ProLiant DL385 Gen10 Plus v2".to_owned(),
@@ -294,6 +296,7 @@ fn dgx_h100() -> Profile {
 
 fn openbmc() -> Profile {
     Profile {
+        updates: Some(UpdatePlace::Task),
         manufacturer: "OpenBMC".to_owned(),
         product: "OpenBMC".to_owned(),
         model: "Reference Platform".to_owned(),

@@ -53,6 +53,7 @@ pub(super) fn command_message(command: &Command) -> String {
             format!("{first}reads the event log, the boot state and the sensors from the BMC")
         }
         Command::CollectBootLog => "reads what the event log recorded while the host booted".into(),
+        Command::ReadUpdates => "reads from the BMC whether firmware is being updated".into(),
         Command::ReadPower => "reads the power state from the BMC".into(),
         Command::Release => "releases the hold at the agent".into(),
         Command::AddTaint => "adds the out-of-service taint to the node".into(),

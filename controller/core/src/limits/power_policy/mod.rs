@@ -22,6 +22,7 @@ use jiff::Timestamp;
 use crate::{
     fleet::shared_cause::{CauseHold, SharedCauseRules},
     limits::concurrency::ActiveRemediation,
+    remediation::UpdateRules,
 };
 
 pub use budget::{Budget, Domain};
@@ -51,6 +52,8 @@ pub struct PowerPolicy {
     pub approval: bool,
     /// When hosts that fail together are held; `None`: never.
     pub shared_causes: Option<SharedCauseRules>,
+    /// What is done while firmware of the host is being updated; `None`: the policy does not say.
+    pub firmware_update: Option<UpdateRules>,
     /// What is wrong with the object, if it could not be parsed; it then holds what it selects.
     pub invalid: Option<String>,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::{CommandTaken, PowerReading};
+use super::super::{CommandTaken, FirmwareUpdate, PowerReading};
 
 /// The agent that serves the host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -58,6 +58,13 @@ pub enum OperationOutcome {
     /// The BMC manages another system (F5).
     IdentityMismatch {
         /// The identity that was found, for messages.
+        why: String,
+    },
+    /// The BMC reports an update of firmware that runs, so nothing was sent.
+    FirmwareUpdate {
+        /// The update.
+        update: FirmwareUpdate,
+        /// The outcome, as a clause for messages.
         why: String,
     },
     /// The operation was cancelled.

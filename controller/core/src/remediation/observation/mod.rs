@@ -17,7 +17,7 @@ use super::{
     AgentId, AgentView, BmcAccess, Collected, Command, Drain, HoldRefusal, HostRef, JournalFacts,
     NodeAction, NodeFacts, OperationOutcome, OperationView, OtherNodes, PinnedOperation,
     PodDeletions, Policy, PolicyError, PowerReading, PowerState, PowerView, Reason, State, Step,
-    WorkloadView,
+    UpdateReading, UpdateRules, WorkloadView,
 };
 use agent_view::LONGEST_POWER_ON_DELAY;
 
@@ -260,6 +260,12 @@ pub struct Observation {
     pub operation: Option<OperationView>,
     /// The latest power reading outside an operation.
     pub power: Option<PowerView>,
+    /// The latest reading of updates of firmware.
+    pub updates: Option<UpdateReading>,
+    /// What the policies say about a host whose firmware is being updated.
+    pub update_rules: UpdateRules,
+    /// Whether a person has approved this remediation.
+    pub approved: bool,
     /// Since when the BMC has been silent, see [`Observation::silence`].
     pub silent_since: Option<Timestamp>,
     /// What keeps the Node from being drained, listed by its name, because its pods remain when the

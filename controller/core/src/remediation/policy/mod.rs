@@ -264,6 +264,8 @@ impl Policy {
             Step::Restoring if s.attempt.handover.unreported.is_some() => {
                 (s.attempt.handover.unreported).and_then(|at| since(at, SILENT_OWNER))
             }
+            // The update that runs decides.
+            Step::Booting | Step::Restoring if s.attempt.update.is_some() => None,
             // Later if the workload cluster was out of reach for long.
             Step::Booting | Step::Restoring => {
                 since(s.attempt.on.unwrap_or(s.since), self.boot_timeout).max(s.retry_at)

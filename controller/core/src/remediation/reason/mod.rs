@@ -104,6 +104,10 @@ pub enum Reason {
     OrphanedHold(String),
     MovedAway,
     MachineUpdating(String),
+    CheckingFirmware,
+    FirmwareUpdateRunning(String),
+    FirmwareUpdateUnknown(String),
+    BootingThroughUpdate(String),
 }
 
 impl Reason {

@@ -497,6 +497,43 @@ impl Reason {
                     "the host is kept off by a hold key of Rackhand whose remediation is gone: {what}"
                 ),
             ),
+            Self::CheckingFirmware => row(
+                Rackhand,
+                format_args!(
+                    "reading from the BMC whether the firmware of the host is being updated"
+                ),
+            ),
+            Self::FirmwareUpdateRunning(what) => row(
+                Outside,
+                format_args!(
+                    "the firmware of the host is being updated, and it may be unusable if it loses its power now, so \
+                     nothing is switched: {what}. Waiting for the end of the update{}",
+                    way_out(
+                        what,
+                        "; to switch the host all the same: kubectl rackhand approve",
+                        ", or for the time in spec.firmwareUpdate of a PowerPolicy; or delete this object"
+                    )
+                ),
+            ),
+            Self::FirmwareUpdateUnknown(why) => row(
+                Outside,
+                format_args!(
+                    "it is not known whether the firmware of the host is being updated, and a PowerPolicy \
+                     (spec.firmwareUpdate.onUnknown) holds it for that, so nothing is switched: {why}. Waiting for the \
+                     BMC{}",
+                    way_out(
+                        why,
+                        "; to switch the host all the same: kubectl rackhand approve",
+                        "; or change the policy, or delete this object"
+                    )
+                ),
+            ),
+            Self::BootingThroughUpdate(what) => row(
+                Rackhand,
+                format_args!(
+                    "the host updates its firmware while it starts, so the time for its boot stands still: {what}"
+                ),
+            ),
             Self::MachineUpdating(what) => row(
                 Outside,
                 format_args!(

@@ -52,6 +52,8 @@ fn ignored(reason: Reason) -> Reason {
     match reason {
         Reason::ControlPlaneQuorum(why) => Reason::ControlPlaneQuorum(said(why)),
         Reason::FenceUnconfirmed(why) => Reason::FenceUnconfirmed(said(why)),
+        Reason::FirmwareUpdateRunning(what) => Reason::FirmwareUpdateRunning(said(what)),
+        Reason::FirmwareUpdateUnknown(why) => Reason::FirmwareUpdateUnknown(said(why)),
         Reason::OtherNodeOnHost(what) => Reason::OtherNodeOnHost(said(what)),
         Reason::OwnerDoesNotReportOff(state) => Reason::OwnerDoesNotReportOff(said(state)),
         Reason::OwnerDoesNotSwitchOn(state) => Reason::OwnerDoesNotSwitchOn(said(state)),

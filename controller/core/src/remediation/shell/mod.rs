@@ -19,7 +19,8 @@ use jiff::Timestamp;
 use super::{
     AgentId, AgentPin, AgentView, BmcAccess, BootLog, Collected, Command, Decision, HoldRefusal,
     HostEvidence, HostRef, JournalEntry, JournalFacts, Observation, OperationView, PodDeletions,
-    PodRef, PowerView, State, Step, WorkloadView, latest_reading_stands, operation_id,
+    PodRef, PowerView, State, Step, UpdateReading, WorkloadView, latest_reading_stands,
+    operation_id,
 };
 
 pub use lease_memory::LeaseMemory;
@@ -45,6 +46,8 @@ pub struct Shell {
     pub node: NodeReading,
     /// The latest reading.
     pub power: Option<PowerView>,
+    /// The latest reading of updates of firmware. It is kept when a state is written, which it may cause.
+    pub updates: Option<UpdateReading>,
     /// Whether address and credentials of the BMC were known when it was last commanded or read.
     pub access: BmcAccess,
     /// Since when the BMC has been silent for this process.
@@ -97,6 +100,7 @@ impl Shell {
             operation: None,
             node: NodeReading::default(),
             power: None,
+            updates: None,
             access: BmcAccess::Known,
             silent_since: None,
             completed: BTreeSet::new(),
@@ -242,6 +246,7 @@ impl Shell {
         o.answered = self.unknown_to();
         o.journal = self.journal.unwrap_or_default();
         o.power.clone_from(&self.power);
+        o.updates.clone_from(&self.updates);
         o.completed.clone_from(&self.completed);
         o.pod_deletions.clone_from(&self.pod_deletions);
         o.collected.clone_from(&self.collected);
@@ -278,6 +283,11 @@ impl Shell {
             lease: lease.map(|lease| lease.renewed.clone()),
             ..view
         });
+    }
+
+    /// Records what was read about updates of firmware.
+    pub fn updates_read(&mut self, reading: UpdateReading) {
+        self.updates = Some(reading);
     }
 
     /// F1: checks immediately before the taint is set that the latest reading still proves off.

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use super::{
-    Handover, HostEvidence, NodeAction, NodeFacts, OffEvidence, OutletUse, Policy, Reason, Strategy,
+    Handover, HostEvidence, NodeAction, NodeFacts, OffEvidence, OutletUse, Policy, Reason,
+    Strategy, UpdateWatch,
 };
 use crate::fleet::placement::CountedFacts;
 
@@ -256,6 +257,12 @@ pub struct Attempt {
     /// Since when this attempt has been held because the Machine is updated in place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updating_since: Option<Timestamp>,
+    /// The update of firmware that is waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<Box<UpdateWatch>>,
+    /// Power-offs that were not sent because of an update, and taken back; each changes the operation id.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub update_refusals: u32,
     /// The evidence that the host is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<OffEvidence>,
@@ -303,6 +310,8 @@ impl Attempt {
             started,
             node: None,
             updating_since: None,
+            update: None,
+            update_refusals: 0,
             off: None,
             outlets: None,
             lease_at_off: None,

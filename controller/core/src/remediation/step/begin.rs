@@ -86,6 +86,9 @@ impl StepContext<'_> {
         if !o.request.finalizer {
             return self.act(s, Reason::Started, Command::AddFinalizer);
         }
+        if let Some(d) = self.held_by_firmware(&s) {
+            return d;
+        }
         s.mode = match &o.bmh {
             Some(bmh) if !bmh.detached => Mode::Cooperative,
             _ => Mode::Direct,
@@ -336,6 +339,11 @@ impl StepContext<'_> {
             };
         }
         if let Some(d) = self.check_other_node_before_hold(&s) {
+            return d;
+        }
+        if !self.holds()
+            && let Some(d) = self.firmware_before_hold(&s, |why| self.wait_to_begin(&s, why))
+        {
             return d;
         }
         if let Some(d) = self.collect_evidence(&s) {

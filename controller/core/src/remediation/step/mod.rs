@@ -69,6 +69,8 @@ pub enum Command {
         system_uuid: String,
         /// Serial number that the BMC must report (F5); empty if unknown.
         serial: String,
+        /// Whether it is sent although an update of firmware runs. Otherwise the agent reads that first.
+        during_update: bool,
     },
     /// Begins a power-on at the agent.
     PowerOn {
@@ -90,6 +92,8 @@ pub enum Command {
     },
     /// Reads what the event log of the BMC recorded since the power-off.
     CollectBootLog,
+    /// Reads from the BMC whether its firmware or that of the host is being updated.
+    ReadUpdates,
     /// Reads the power state now, from the BMC, and from the outlets where [`State::reads_outlets`].
     ReadPower,
     /// Releases the hold in the agent's journal.

@@ -192,6 +192,13 @@ pub(super) fn mk_observation() -> Observation {
         outlets: Vec::new(),
         operation: None,
         power: None,
+        updates: None,
+        // The updates have tests of their own; a host without them is not asked.
+        update_rules: UpdateRules {
+            on_running: OnUpdate::Proceed,
+            ..UpdateRules::default()
+        },
+        approved: false,
         silent_since: None,
         drain: None,
         pod_deletions: PodDeletions::default(),

@@ -28,6 +28,7 @@ fn failed_node_passes_through_all_steps_in_order() {
         command_after: secs(20),
         system_uuid: "4c4c4544-0042-3510-8054-c2c04f4e4e32".into(),
         serial: "SN7".into(),
+        during_update: true,
     };
     assert_eq!(does(&o, &s, 0), off);
     o.operation = Some(OperationView::Running);

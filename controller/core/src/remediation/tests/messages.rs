@@ -28,6 +28,10 @@ fn all() -> Vec<Reason> {
         Reason::OrphanedHold("reboot.metal3.io/rackhand-9a72".into()),
         Reason::MovedAway,
         Reason::MachineUpdating("annotation a, until 2027-01-15T08:00:00Z".into()),
+        Reason::CheckingFirmware,
+        Reason::FirmwareUpdateRunning("job JID_1, Running, 40 %".into()),
+        Reason::FirmwareUpdateUnknown("the BMC does not answer".into()),
+        Reason::BootingThroughUpdate("job JID_1, Running".into()),
         Reason::ControlPlaneQuorum("1 of 3".into()),
         Reason::AgentUnreachable("rack r1 is not connected".into()),
         Reason::BmcAccessMissing("Secret metal/bmc-7 does not exist".into()),
@@ -190,5 +194,5 @@ fn f15_ignored_words_of_persons_are_said_with_another_way_out() {
             "{told}"
         );
     }
-    assert_eq!(asking, 8);
+    assert_eq!(asking, 10);
 }

@@ -15,6 +15,7 @@ mod explanation;
 mod failures;
 mod faults;
 mod fencing;
+mod firmware;
 mod handover;
 mod host_evidence;
 mod identity;

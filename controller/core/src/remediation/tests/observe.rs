@@ -104,6 +104,13 @@ impl Run {
                 .and_then(|id| w.ops.get(&w.op_key(&id)))
                 .map(Op::view),
             power: self.power.clone(),
+            updates: None,
+            // The updates have tests of their own; a host without them is not asked.
+            update_rules: UpdateRules {
+                on_running: OnUpdate::Proceed,
+                ..UpdateRules::default()
+            },
+            approved: false,
             silent_since: None,
             node_action: if w.plan.legacy {
                 NodeAction::Delete

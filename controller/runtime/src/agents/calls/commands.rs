@@ -96,6 +96,7 @@ impl AgentCommands {
         request: OperationRequest<'_>,
         action: Action,
         expect: Option<v1::SystemIdentity>,
+        during_firmware_update: bool,
     ) -> Result<(), CallFailure> {
         let at = self
             .connections
@@ -125,6 +126,7 @@ impl AgentCommands {
             latest: Some(latest),
             device: device(request.device).into(),
             caller: String::new(),
+            during_firmware_update,
         };
         let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
@@ -151,7 +153,8 @@ impl AgentCommands {
             serial: off.serial,
             ..v1::SystemIdentity::default()
         };
-        self.begin(request, action, Some(expect)).await
+        self.begin(request, action, Some(expect), off.during_update)
+            .await
     }
 
     /// Begins a power-on. A power-on through the BMC also releases the hold of the owner.
@@ -159,7 +162,7 @@ impl AgentCommands {
         &self,
         request: OperationRequest<'_>,
     ) -> Result<(), CallFailure> {
-        self.begin(request, Action::PowerOn(v1::PowerOn {}), None)
+        self.begin(request, Action::PowerOn(v1::PowerOn {}), None, false)
             .await
     }
 

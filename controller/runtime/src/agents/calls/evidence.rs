@@ -70,6 +70,7 @@ impl AgentCommands {
                 latest: Some(latest),
                 device: v1::PowerDevice::Bmc.into(),
                 caller: String::new(),
+                during_firmware_update: false,
             })
         });
         let message = v1::CollectEvidenceRequest {

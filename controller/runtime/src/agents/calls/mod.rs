@@ -6,6 +6,7 @@ pub(crate) mod evidence;
 pub(super) mod follow;
 mod queries;
 mod topology;
+mod updates;
 
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub(crate) struct OffRequest {
     pub(crate) confirm_interval: Duration,
     pub(crate) system_uuid: String,
     pub(crate) serial: String,
+    /// Whether it is sent although an update of firmware runs.
+    pub(crate) during_update: bool,
 }
 
 /// A call that belongs to the trace of a remediation (see [`TraceContext`]).

@@ -97,6 +97,7 @@ pub(super) async fn carry_out(
             command_after,
             system_uuid,
             serial,
+            during_update,
         } => {
             let off = OffRequest {
                 command_after: *command_after,
@@ -104,6 +105,7 @@ pub(super) async fn carry_out(
                 confirm_interval: policy.confirm_interval,
                 system_uuid: system_uuid.clone(),
                 serial: serial.clone(),
+                during_update: *during_update,
             };
             let deadline = power::off_deadline(&policy, *command_after);
             return power::off(
@@ -157,6 +159,15 @@ pub(super) async fn carry_out(
         Command::CollectBootLog => {
             let host = host_of(scope, host)?;
             evidence::collect_boot_log(scope, memory, &host, o).await;
+            Ok(())
+        }
+        Command::ReadUpdates => {
+            let host = host_of(scope, host)?;
+            let Some(endpoint) = scope.context.endpoints.needed(memory, &host).await? else {
+                return Ok(None);
+            };
+            let reading = power::updates(scope, &host, endpoint).await;
+            memory.shell.updates_read(reading);
             Ok(())
         }
         Command::ReadPower => {

@@ -3,17 +3,22 @@
 use std::time::Duration;
 
 use futures::future::Either;
-use rackhand_core::remediation::{Begun, HostRef, Policy, PowerDevice, PowerView, State};
+use rackhand_core::remediation::{
+    Begun, HostRef, Policy, PowerDevice, PowerView, State, UpdateReading,
+};
 use rackhand_proto::{limits::LONGEST_OPERATION, v1};
 
 use crate::{
     agents::{CallFailure, OffRequest, OperationRequest},
     remediation::{act::Scope, engine::ReconcileError, scope::Memory},
-    store::api::ApiError,
+    store::{api::ApiError, clock},
 };
 
 /// Timeout of one reading of a BMC. A longer one would delay the monitoring of the hold.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Timeout of one reading of the updates of a host, which takes several requests to its BMC.
+const UPDATES_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Time that a BMC has to answer after the outlets of its host have. The reading of the outlets must not
 /// become too old for a taint (`LATEST_READING_AGE` of the core) because a BMC without power is silent.
@@ -110,6 +115,22 @@ fn begun_at(
             memory.shell.began(Begun::Unclear);
             Err(ApiError::other(format!("agent of rack {}", host.rack), why).into())
         }
+    }
+}
+
+/// Reads the updates of firmware.
+pub(super) async fn updates(
+    scope: &Scope,
+    host: &HostRef,
+    endpoint: Option<v1::BmcEndpoint>,
+) -> UpdateReading {
+    let queries = &scope.context.queries;
+    let status = queries
+        .read_updates(host, endpoint, &scope.uid, UPDATES_TIMEOUT)
+        .await;
+    UpdateReading {
+        at: clock::monotonic_now(),
+        status,
     }
 }
 

@@ -50,6 +50,7 @@ fn worlds(args: &Args) -> bool {
             Setting::interrupt(b),
             Setting::other_host(b),
             Setting::late_status(b),
+            Setting::updates(b),
             Setting::outlets(b),
             Setting::outlet_leaders(b),
             Setting::outlet_restored(b),

@@ -11,7 +11,8 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{
-    Accepted, Bmc, BmcAddress, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading,
+    Accepted, Bmc, BmcAddress, BmcError, BmcFuture, ErrorKind, FirmwareUpdates, PowerCommand,
+    PowerReading,
     operation::{Expected, Watch},
 };
 use tokio::time::{Instant, timeout};
@@ -178,6 +179,17 @@ impl Clients {
     pub(crate) async fn uptime(&self, target: &Target) -> Result<Duration, BmcError> {
         self.ask(target, wall(&target.config), CallKind::Look, |bmc| {
             bmc.uptime()
+        })
+        .await
+    }
+
+    /// Reads the updates of firmware; the caller has exclusive use of the BMC.
+    pub(crate) async fn firmware_updates(
+        &self,
+        target: &Target,
+    ) -> Result<FirmwareUpdates, BmcError> {
+        self.ask(target, wall(&target.config), CallKind::Look, |bmc| {
+            bmc.firmware_updates()
         })
         .await
     }

@@ -12,7 +12,7 @@ use rackhand_agent_core::{
     ledger::{Action, Device, PowerCut},
 };
 use rackhand_bmc::{
-    Accepted, Bmc, BmcError, BmcFuture, PowerCommand, PowerReading, PowerState,
+    Accepted, Bmc, BmcError, BmcFuture, FirmwareUpdates, PowerCommand, PowerReading, PowerState,
     operation::{
         self, Expected, Goal, Hooks, OffProof, Operation, OperationRequest, Proof, Signal, Stopped,
         Watch,
@@ -123,7 +123,11 @@ impl Run {
                     _ => CallClass::Operation,
                 };
                 let outlets = self.context.pdus.host(&self.target, class)?;
-                Ok(Box::new(outlets))
+                Ok(Box::new(HostOutlets {
+                    outlets: Box::new(outlets),
+                    clients: &self.context.clients,
+                    target: &self.target,
+                }))
             }
         }
     }
@@ -433,8 +437,52 @@ impl Bmc for TargetBmc<'_> {
         Box::pin(self.clients.uptime(self.target))
     }
 
+    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+        Box::pin(self.clients.firmware_updates(self.target))
+    }
+
     fn close(&self) -> BmcFuture<'_, ()> {
         Box::pin(async { Ok(()) })
+    }
+}
+
+/// The outlets of a target. Its BMC reports the updates of firmware: an update does not survive that its power is cut,
+/// whatever cuts it.
+struct HostOutlets<'a> {
+    outlets: Box<dyn Bmc + 'a>,
+    clients: &'a Clients,
+    target: &'a Target,
+}
+
+impl fmt::Debug for HostOutlets<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.outlets.fmt(f)
+    }
+}
+
+impl Bmc for HostOutlets<'_> {
+    fn address(&self) -> &str {
+        self.outlets.address()
+    }
+
+    fn power(&self) -> BmcFuture<'_, PowerReading> {
+        self.outlets.power()
+    }
+
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        self.outlets.command(command)
+    }
+
+    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+        Box::pin(async move {
+            let queue = self.clients.queue(self.target);
+            let _call = queue.call(CallClass::Operation).await;
+            self.clients.firmware_updates(self.target).await
+        })
+    }
+
+    fn close(&self) -> BmcFuture<'_, ()> {
+        self.outlets.close()
     }
 }
 

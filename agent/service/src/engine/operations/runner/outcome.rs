@@ -9,7 +9,9 @@ use rackhand_proto::v1;
 
 use super::{Run, StopCause};
 use crate::{
-    engine::convert::{detail, failure_to_proto, proof_to_proto, reading_to_proto, taken_to_proto},
+    engine::convert::{
+        detail, failure_to_proto, proof_to_proto, reading_to_proto, taken_to_proto, update_to_proto,
+    },
     journal::interrupted,
 };
 
@@ -75,6 +77,13 @@ impl Run {
                 }
                 outcome.failure = Some(v1::Failure {
                     kind: v1::FailureKind::Identity.into(),
+                    message: outcome.message.clone(),
+                });
+            }
+            Outcome::FirmwareUpdate(update) => {
+                outcome.update = Some(update_to_proto(update));
+                outcome.failure = Some(v1::Failure {
+                    kind: v1::FailureKind::Refused.into(),
                     message: outcome.message.clone(),
                 });
             }
@@ -216,9 +225,10 @@ fn code(outcome: &Outcome) -> v1::OutcomeCode {
         | Outcome::Unproven { .. }
         | Outcome::NotSent { .. } => v1::OutcomeCode::Unconfirmed,
         // Stopped by the journal; a shutdown of the agent is reported as an interruption.
-        Outcome::Failed(_) | Outcome::NeedsPower { .. } | Outcome::Stopped => {
-            v1::OutcomeCode::Failed
-        }
+        Outcome::Failed(_)
+        | Outcome::NeedsPower { .. }
+        | Outcome::FirmwareUpdate(_)
+        | Outcome::Stopped => v1::OutcomeCode::Failed,
         Outcome::IdentityMismatch(_) => v1::OutcomeCode::IdentityMismatch,
         Outcome::Cancelled | Outcome::CallerGone { .. } => v1::OutcomeCode::Cancelled,
     }

@@ -9,6 +9,7 @@ mod network;
 mod services;
 mod systems;
 mod telemetry;
+mod updates;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use super::{errors, http::response::Answer, path::ResourcePath, service::Call};
 use crate::rack::config::uuid_of;
 
 pub(super) use services::{account, session};
+pub(super) use updates::{JOB, TASK};
 
 const ROOT: &str = "/redfish/v1";
 
@@ -34,7 +36,9 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
         ResourcePath::Versions => json!({"v1": "/redfish/v1/"}),
         ResourcePath::Root => {
             // The service has its own UUID, which must not be confused with the machine's.
-            services::root(profile, &uuid_of(&format!("{}-bmc", host.name())))
+            let mut root = services::root(profile, &uuid_of(&format!("{}-bmc", host.name())));
+            updates::in_root(&mut root, profile);
+            root
         }
         ResourcePath::Odata => services::odata(),
         ResourcePath::Metadata => {
@@ -71,7 +75,11 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
             found(call, document)?
         }
         ResourcePath::Managers => collection("Managers", "Manager", [profile.manager_id.as_str()]),
-        ResourcePath::Manager => managers::manager(profile, clock(call), last_reset(call)),
+        ResourcePath::Manager => {
+            let mut manager = managers::manager(profile, clock(call), last_reset(call));
+            updates::in_manager(&mut manager, profile);
+            manager
+        }
         ResourcePath::LogServices => managers::log_services(profile),
         ResourcePath::Log => managers::log(profile),
         ResourcePath::Entries => {
@@ -85,6 +93,12 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
             });
             found(call, entry)?
         }
+        ResourcePath::UpdateService => updates::service(profile, host.flash_state()),
+        ResourcePath::TaskService => updates::task_service(),
+        ResourcePath::Tasks => updates::tasks(profile, host.flash_state()),
+        ResourcePath::Task => found(call, updates::task(profile, host.flash_state()))?,
+        ResourcePath::Jobs => updates::jobs(profile, host.flash_state()),
+        ResourcePath::Job => found(call, updates::job(profile, host.flash_state()))?,
         ResourcePath::SessionService => services::session_service(profile),
         ResourcePath::Sessions => {
             let sessions = host.bmc().sessions.lock().open_at(host.now()).to_vec();

@@ -178,6 +178,7 @@ fn needed_by_command(state: Option<&State>, command: &Command) -> Needed {
         | Command::Cancel { .. }
         | Command::CollectEvidence { interrupt: None }
         | Command::CollectBootLog
+        | Command::ReadUpdates
         | Command::ReadPower => Needed::Kept,
         // baremetal-operator has switched the host off since the hold, which was set on a live reading.
         Command::PowerOff { .. } if state.is_some_and(|s| s.mode == Mode::Cooperative) => {

@@ -170,6 +170,7 @@ fn mk_power_off() -> Command {
         command_after: Duration::ZERO,
         system_uuid: String::new(),
         serial: String::new(),
+        during_update: false,
     }
 }
 

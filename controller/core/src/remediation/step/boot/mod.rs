@@ -87,6 +87,9 @@ impl StepContext<'_> {
             BootClock::Blind(why) => self.monitor_boot(s, why, after(self.now, RECHECK)),
             BootClock::Write(d) => *d,
             BootClock::Over => {
+                if let Some(d) = self.boots_through_update(&s) {
+                    return d;
+                }
                 if let Some(d) = self.boots_as_other_node(&s, true) {
                     return d;
                 }
@@ -246,7 +249,9 @@ impl StepContext<'_> {
         let recheck = after(self.now, RECHECK);
         match self.boot_clock(&s) {
             BootClock::Write(d) => *d,
-            BootClock::Over => match self.boots_as_other_node(&s, true) {
+            BootClock::Over => match (self.boots_through_update(&s))
+                .or_else(|| self.boots_as_other_node(&s, true))
+            {
                 Some(d) => d,
                 None => self.attempt_failed(s, Reason::BootTimeout),
             },

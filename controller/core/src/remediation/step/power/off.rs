@@ -30,6 +30,14 @@ impl StepContext<'_> {
         if s.attempt.taint.is_none() && (self.withdrawn().is_some() || self.offline().is_some()) {
             return self.withdraw_power_off(s);
         }
+        // Its hold key is taken back.
+        if let Some(OperationView::Finished {
+            outcome: OperationOutcome::FirmwareUpdate { update, why },
+            ..
+        }) = &o.operation
+        {
+            return self.refused_by_firmware(s, update, why);
+        }
         if let Some(name) = self.hold_missing() {
             let lost = Reason::HoldLost(name.to_owned());
             return match &o.operation {
@@ -135,6 +143,7 @@ impl StepContext<'_> {
             command_after: grace,
             system_uuid,
             serial,
+            during_update: self.cuts_through_update(&s),
         };
         let limit = self.policy.power_off_timeout.saturating_add(grace);
         self.begin_operation(s, reason, id, limit, command)
@@ -206,9 +215,9 @@ impl StepContext<'_> {
                 let reason = Reason::IdentityMismatch(why.clone());
                 self.abort(self.with_refused_entry(s, reason.clone()), reason)
             }
-            OperationOutcome::Unconfirmed { why } | OperationOutcome::Failed { why } => {
-                self.bmc_off_failed(s, why)
-            }
+            OperationOutcome::Unconfirmed { why }
+            | OperationOutcome::FirmwareUpdate { why, .. }
+            | OperationOutcome::Failed { why } => self.bmc_off_failed(s, why),
             OperationOutcome::Cancelled => {
                 self.power_off_failed(s, "the power-off was cancelled", None)
             }
@@ -226,6 +235,7 @@ impl StepContext<'_> {
         off: OffEvidence,
     ) -> Decision {
         s.attempt.off = Some(off);
+        s.attempt.update = None;
         s.attempt.lease_at_off = None;
         // A confirmation by a person is not needed, and must not count later.
         s.confirmation_used = self.person_confirms();

@@ -2,6 +2,7 @@
 
 pub(in crate::agents) mod host_evidence;
 
+use super::updates::firmware_update;
 use rackhand_core::remediation::{
     CommandTaken, OUTLETS_PROTOCOL, ObservedOperation, OffProof, OperationOutcome, OperationView,
     PowerDevice, PowerReading, PowerState,
@@ -51,7 +52,15 @@ pub(super) fn finished(outcome: &v1::Outcome, observed: &ObservedOperation) -> O
         v1::OutcomeCode::Unconfirmed | v1::OutcomeCode::Unspecified => {
             OperationOutcome::Unconfirmed { why }
         }
-        v1::OutcomeCode::Failed => OperationOutcome::Failed { why },
+        v1::OutcomeCode::Failed => match &outcome.update {
+            Some(update) if outcome.detail() == v1::OutcomeDetail::FirmwareUpdate => {
+                OperationOutcome::FirmwareUpdate {
+                    update: firmware_update(update),
+                    why,
+                }
+            }
+            _ => OperationOutcome::Failed { why },
+        },
         v1::OutcomeCode::IdentityMismatch => OperationOutcome::IdentityMismatch { why },
         v1::OutcomeCode::Cancelled => OperationOutcome::Cancelled,
         v1::OutcomeCode::Interrupted => OperationOutcome::Interrupted,

@@ -19,7 +19,7 @@ use rackhand_core::{
     limits::power_policy::{
         Hold, PastAttempt, PowerPolicy, REMEMBERED_REMEDIATIONS, Rule, Subject, evaluate,
     },
-    remediation::{HostRef, Progress, Reason, State, Step, WorkloadView},
+    remediation::{HostRef, Progress, Reason, State, Step, UpdateRules, WorkloadView},
 };
 use tokio::time::Instant;
 
@@ -237,6 +237,16 @@ pub(crate) fn attempts_of(remediation: &HostRemediation) -> Vec<PastAttempt> {
 
 /// The core counts as many remediations as a history lists.
 const _: () = assert!(REMEDIATIONS == REMEMBERED_REMEDIATIONS);
+
+/// What the policies say about a host whose firmware is being updated. One that may select the host counts.
+pub(super) fn update_rules(input: &PolicyInput) -> UpdateRules {
+    UpdateRules::of_all(
+        input
+            .policies
+            .iter()
+            .filter_map(|p| p.firmware_update.as_ref()),
+    )
+}
 
 /// Whether a person has approved this remediation.
 pub(super) fn is_approved(config: &Config, view: &RemediationObject) -> bool {

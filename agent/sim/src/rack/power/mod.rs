@@ -4,10 +4,13 @@
 //! returns the changes with their times. Must never: read a clock, or depend on the report of a
 //! BMC.
 
+mod flash;
+
 use std::fmt;
 use std::time::{Duration, Instant};
 
 pub use super::reset::ResetType;
+pub use flash::{Flash, FlashState};
 
 /// Power states, named as in Redfish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -208,6 +211,18 @@ impl Machine {
         if self.os == OsState::Booting {
             self.os_due = boots.then(|| now + self.timings.boot_takes);
         }
+    }
+
+    /// The host boots only once its firmware is written; `until` is `None` if that never ends.
+    pub(super) fn boot_waits(&mut self, until: Option<Instant>) {
+        if self.os == OsState::Booting && self.boots {
+            self.os_due = until.map(|until| until + self.timings.boot_takes);
+        }
+    }
+
+    /// It never boots again.
+    pub(super) fn is_bricked(&mut self) {
+        self.boots = false;
     }
 
     /// Sets the durations of later transitions; one in progress keeps its own.

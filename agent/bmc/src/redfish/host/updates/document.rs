@@ -1,0 +1,271 @@
+//! Updates of firmware in documents of the BMC.
+//!
+//! Owns: what counts as an update, and how far it is. Must never: fail on a property that is missing or of another
+//! type.
+
+use serde_json::Value;
+
+use crate::{
+    FirmwareUpdate, UpdatePhase,
+    redfish::{
+        protocol::{
+            document::{last_part, link, text},
+            extended_info::Messages,
+        },
+        vendor,
+    },
+    text::plain,
+};
+
+/// Characters of a name or a message that are kept.
+const MAX_WORDS: usize = 160;
+
+/// States of a task that has ended (Redfish `Task.TaskState`). Every other state may still write something.
+const ENDED: &[&str] = &[
+    "Completed",
+    "Killed",
+    "Exception",
+    "Cancelled",
+    "Interrupted",
+];
+
+/// Words in the name of a task that installs firmware.
+const UPDATE_WORDS: &[&str] = &["update", "firmware", "flash", "bios", "upgrade"];
+
+/// The member of a collection, by its id or the end of its link.
+fn id(body: &Value) -> String {
+    let of_link = || link(body, &[]).map(|link| last_part(&link).to_owned());
+    plain(
+        &text(body, "Id").or_else(of_link).unwrap_or_default(),
+        MAX_WORDS,
+    )
+}
+
+fn words(text: Option<String>) -> String {
+    plain(&text.unwrap_or_default(), MAX_WORDS)
+}
+
+/// A percentage; other numbers are none.
+fn percent(value: Option<u64>) -> Option<u8> {
+    value.and_then(|value| u8::try_from(value).ok().filter(|percent| *percent <= 100))
+}
+
+/// Whether a task installs firmware: by its request, its messages (registry `Update` of the DMTF), or its name (R39).
+fn is_update(task: &Value, messages: &Messages) -> bool {
+    let target = task
+        .get("Payload")
+        .and_then(|payload| text(payload, "TargetUri"));
+    if let Some(target) = target {
+        return target.contains("UpdateService");
+    }
+    let by_message = messages
+        .0
+        .iter()
+        .any(|message| message.id.starts_with("Update."));
+    let name = text(task, "Name").unwrap_or_default().to_lowercase();
+    by_message || UPDATE_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// The update of a `Task`; `None`: it is none, or has ended.
+pub(super) fn of_task(task: &Value) -> Option<FirmwareUpdate> {
+    let state = text(task, "TaskState")?;
+    let messages = Messages::of(task);
+    if ENDED.contains(&state.as_str()) || !is_update(task, &messages) {
+        return None;
+    }
+    let last = messages.0.last().map(|message| match &*message.text {
+        "" => message.id.clone(),
+        text => text.to_owned(),
+    });
+    Some(FirmwareUpdate {
+        source: format!("task {}", id(task)),
+        name: words(text(task, "Name")),
+        phase: match state.as_str() {
+            "Pending" | "Suspended" => UpdatePhase::AtNextStart,
+            _ => UpdatePhase::Running,
+        },
+        state,
+        percent: percent(task.get("PercentComplete").and_then(Value::as_u64)),
+        message: words(last),
+    })
+}
+
+/// The update of a job in a vendor's queue; `None`: it is none, or has ended.
+pub(super) fn of_job(job: &Value) -> Option<FirmwareUpdate> {
+    let kind = text(job, "JobType")?;
+    let state = text(job, "JobState")?;
+    let phase = vendor::job_phase(&state).filter(|_| vendor::is_update_job(&kind))?;
+    Some(FirmwareUpdate {
+        source: format!("job {}", id(job)),
+        name: words(text(job, "Name").or(Some(kind))),
+        phase,
+        state: words(Some(state)),
+        percent: percent(job.get("PercentComplete").and_then(Value::as_u64)),
+        message: words(text(job, "Message")),
+    })
+}
+
+/// The update of a task in a vendor's queue of updates; `None`: it has ended.
+pub(super) fn of_queued(task: &Value) -> Option<FirmwareUpdate> {
+    let state = text(task, "State")?;
+    Some(FirmwareUpdate {
+        source: format!("update task {}", id(task)),
+        name: words(text(task, "Name")),
+        phase: vendor::queued_phase(&state)?,
+        state: words(Some(state)),
+        percent: None,
+        message: words(text(task, "Command")),
+    })
+}
+
+/// Whether a resource reports `Status.State` as `Updating` (Redfish `Resource.State`).
+fn is_updating(body: &Value) -> bool {
+    let state = body.get("Status").and_then(|status| text(status, "State"));
+    state.as_deref() == Some("Updating")
+}
+
+/// The update that a resource reports of itself.
+pub(super) fn of_resource(source: &str, body: &Value) -> Option<FirmwareUpdate> {
+    is_updating(body).then(|| FirmwareUpdate {
+        source: source.to_owned(),
+        name: words(text(body, "Name")),
+        phase: UpdatePhase::Running,
+        state: "Updating".to_owned(),
+        percent: None,
+        message: String::new(),
+    })
+}
+
+/// The update that the `UpdateService` reports.
+pub(super) fn of_service(service: &Value) -> Option<FirmwareUpdate> {
+    let source = "UpdateService";
+    let by_vendor = vendor::service_state(service)
+        .filter(|(state, _)| vendor::is_service_at_work(state))
+        .map(|(state, done)| FirmwareUpdate {
+            source: source.to_owned(),
+            name: words(text(service, "Name")),
+            phase: UpdatePhase::Running,
+            state: words(Some(state)),
+            percent: percent(done),
+            message: String::new(),
+        });
+    by_vendor.or_else(|| of_resource(source, service))
+}
+
+/// Parses a document as each kind.
+#[cfg(feature = "fuzzing")]
+pub(super) fn fuzz(body: &Value) {
+    let found = [
+        of_task(body),
+        of_job(body),
+        of_queued(body),
+        of_service(body),
+    ];
+    for update in found.into_iter().flatten() {
+        assert!(update.percent.is_none_or(|percent| percent <= 100));
+        assert!(update.message.chars().count() <= MAX_WORDS + 3);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::redfish::protocol::document_tests::any_json;
+
+    #[test]
+    fn running_task_is_an_update_by_request_message_or_name() {
+        let task = |mut body: Value, state: &str| {
+            body["TaskState"] = json!(state);
+            body["Id"] = json!("7");
+            of_task(&body)
+        };
+        let by_request = json!({"Payload": {"TargetUri": "/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate"}});
+        let by_message = json!({"Messages": [{"MessageId": "Update.1.0.TransferringToComponent", "Message": "Transferring"}]});
+        let by_name = json!({"Name": "Firmware update of BIOS", "PercentComplete": 40});
+        for body in [&by_request, &by_message, &by_name] {
+            let found = task(body.clone(), "Running").unwrap();
+            assert_eq!(found.phase, UpdatePhase::Running, "{body}");
+            assert_eq!(found.source, "task 7");
+            for ended in ENDED {
+                assert_eq!(task(body.clone(), ended), None, "{body} {ended}");
+            }
+        }
+        assert_eq!(task(by_name, "Running").unwrap().percent, Some(40));
+        assert_eq!(
+            task(by_message, "Pending").unwrap().phase,
+            UpdatePhase::AtNextStart
+        );
+    }
+
+    #[test]
+    fn other_work_is_no_update() {
+        for body in [
+            json!({"TaskState": "Running", "Name": "Collect logs"}),
+            json!({"TaskState": "Running", "Name": "update", "Payload": {"TargetUri": "/redfish/v1/Systems/1/LogServices/Dump"}}),
+            json!({"Name": "Firmware update"}),
+            json!({"TaskState": 5, "Name": "Firmware update"}),
+        ] {
+            assert_eq!(of_task(&body), None, "{body}");
+        }
+        let job = |kind: &str, state: &str| {
+            of_job(&json!({"Id": "JID_1", "JobType": kind, "JobState": state}))
+        };
+        assert_eq!(job("BIOSConfiguration", "Running"), None);
+        assert_eq!(job("FirmwareUpdate", "Completed"), None);
+        assert_eq!(
+            job("FirmwareUpdate", "Running").unwrap().source,
+            "job JID_1"
+        );
+    }
+
+    #[test]
+    fn service_and_resources_report_themselves() {
+        let hpe =
+            |state: &str| json!({"Oem": {"Hpe": {"State": state, "FlashProgressPercent": 55}}});
+        for state in ["Uploading", "Updating", "Verifying", "Writing"] {
+            assert_eq!(of_service(&hpe(state)).unwrap().percent, Some(55));
+        }
+        for state in ["Idle", "Complete", "Error", ""] {
+            assert_eq!(of_service(&hpe(state)), None, "{state}");
+        }
+        let updating = json!({"Status": {"State": "Updating"}});
+        assert!(of_service(&updating).is_some());
+        assert!(of_resource("system", &updating).is_some());
+        assert_eq!(
+            of_resource("system", &json!({"Status": {"State": "Enabled"}})),
+            None
+        );
+        let queued = |state: &str| of_queued(&json!({"Id": "a", "State": state}));
+        assert_eq!(queued("InProgress").unwrap().phase, UpdatePhase::Running);
+        assert_eq!(queued("Pending").unwrap().phase, UpdatePhase::AtNextStart);
+        assert_eq!(queued("Complete"), None);
+    }
+
+    #[test]
+    fn percentage_is_between_0_and_100() {
+        assert_eq!(percent(Some(100)), Some(100));
+        assert_eq!(percent(Some(101)), None);
+        assert_eq!(percent(Some(300)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_document_gives_a_bounded_update_or_none(
+            body in any_json(
+                &["TaskState", "Name", "Messages", "MessageId", "Message", "PercentComplete", "JobType", "JobState",
+                  "Oem", "Hpe", "State", "Status", "Payload", "TargetUri", "Id"],
+                &["Running", "FirmwareUpdate", "Update.1.0.A", "Updating", "InProgress", "firmware"],
+            ),
+        ) {
+            let found = [of_task(&body), of_job(&body), of_queued(&body), of_service(&body), of_resource("x", &body)];
+            for update in found.into_iter().flatten() {
+                prop_assert!(update.percent.is_none_or(|percent| percent <= 100));
+                prop_assert!(update.name.chars().count() <= MAX_WORDS + 3);
+                prop_assert!(update.message.chars().count() <= MAX_WORDS + 3);
+            }
+        }
+    }
+}

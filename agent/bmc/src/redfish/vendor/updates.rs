@@ -1,0 +1,109 @@
+//! Where vendors report updates of firmware, beside the `UpdateService` and the `TaskService` of the standard.
+
+use serde_json::Value;
+
+use crate::{
+    UpdatePhase,
+    redfish::protocol::document::{link, text},
+};
+
+/// The queue of jobs of a manager (R37): iDRAC lists updates there, whoever began them.
+pub(in crate::redfish) fn job_queue(manager: &Value) -> Option<String> {
+    link(manager, &["Links", "Oem", "Dell", "Jobs"])
+        .or_else(|| link(manager, &["Oem", "Dell", "Jobs"]))
+        .or_else(|| {
+            let is_idrac = manager.get("Oem")?.get("Dell").is_some();
+            let path = link(manager, &[])?;
+            is_idrac.then(|| format!("{}/Jobs", path.trim_end_matches('/')))
+        })
+}
+
+/// Types of jobs that write firmware (R37).
+const UPDATE_JOBS: &[&str] = &["FirmwareUpdate", "FirmwareRollback", "RepositoryUpdate"];
+
+/// Whether a job writes firmware, by its type.
+pub(in crate::redfish) fn is_update_job(kind: &str) -> bool {
+    UPDATE_JOBS
+        .iter()
+        .any(|known| kind.eq_ignore_ascii_case(known))
+}
+
+/// Phase of a job by its state (R37); `None`: it has ended. A job that waits for the next start of the host writes
+/// nothing before that.
+pub(in crate::redfish) fn job_phase(state: &str) -> Option<UpdatePhase> {
+    let is_end =
+        state.starts_with("Completed") || state.contains("Failed") || state == "RebootCompleted";
+    match state {
+        _ if is_end => None,
+        "New" | "Scheduled" | "Scheduling" | "ReadyForExecution" | "Waiting" | "Paused"
+        | "RebootPending" | "PendingActivation" => Some(UpdatePhase::AtNextStart),
+        _ => Some(UpdatePhase::Running),
+    }
+}
+
+/// The state of iLO's `UpdateService` (R38), with its percentage; `None`: it reports none.
+pub(in crate::redfish) fn service_state(service: &Value) -> Option<(String, Option<u64>)> {
+    let oem = service.get("Oem")?;
+    let oem = oem.get("Hpe").or_else(|| oem.get("Hp"))?;
+    let percent = oem.get("FlashProgressPercent").and_then(Value::as_u64);
+    Some((text(oem, "State")?, percent))
+}
+
+/// Whether that state means that something is transferred, verified or written (R38).
+pub(in crate::redfish) fn is_service_at_work(state: &str) -> bool {
+    ["Uploading", "Updating", "Verifying", "Writing", "Flashing"]
+        .iter()
+        .any(|word| state.eq_ignore_ascii_case(word))
+}
+
+/// iLO's queue of update tasks (R38).
+pub(in crate::redfish) fn update_queue(service: &Value) -> Option<String> {
+    link(service, &["Oem", "Hpe", "UpdateTaskQueue"])
+}
+
+/// Phase of a task of that queue by its state (R38); `None`: it has ended.
+pub(in crate::redfish) fn queued_phase(state: &str) -> Option<UpdatePhase> {
+    match state {
+        "InProgress" => Some(UpdatePhase::Running),
+        "Pending" => Some(UpdatePhase::AtNextStart),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn job_queue_is_that_of_the_manager() {
+        let at = |link: &str| json!({"@odata.id": link});
+        let new = json!({"Links": {"Oem": {"Dell": {"Jobs": at("/m/1/Oem/Dell/Jobs")}}}});
+        assert_eq!(job_queue(&new).as_deref(), Some("/m/1/Oem/Dell/Jobs"));
+        let old = json!({"@odata.id": "/m/1/", "Oem": {"Dell": {"x": 1}}});
+        assert_eq!(job_queue(&old).as_deref(), Some("/m/1/Jobs"));
+        assert_eq!(
+            job_queue(&json!({"@odata.id": "/m/1", "Oem": {"Hpe": {}}})),
+            None
+        );
+    }
+
+    #[test]
+    fn phase_follows_from_the_state_of_a_job() {
+        use UpdatePhase::{AtNextStart, Running};
+        for (state, phase) in [
+            ("Running", Some(Running)),
+            ("Downloading", Some(Running)),
+            ("Downloaded", Some(Running)),
+            ("a state of a later version", Some(Running)),
+            ("Scheduled", Some(AtNextStart)),
+            ("ReadyForExecution", Some(AtNextStart)),
+            ("Completed", None),
+            ("CompletedWithErrors", None),
+            ("RebootFailed", None),
+        ] {
+            assert_eq!(job_phase(state), phase, "{state}");
+        }
+    }
+}

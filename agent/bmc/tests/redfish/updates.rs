@@ -1,0 +1,131 @@
+//! Updates of firmware, and how many requests it takes to see them.
+
+use rackhand_bmc::{ErrorKind, UpdatePhase};
+use serde_json::{Value, json};
+
+use crate::bmc::{Reply, SYSTEM, TestBmc};
+
+const SERVICE: &str = "/redfish/v1/UpdateService";
+const TASKS: &str = "/redfish/v1/TaskService/Tasks";
+const MANAGER: &str = "/redfish/v1/Managers/1";
+const JOBS: &str = "/redfish/v1/Managers/1/Oem/Dell/Jobs";
+
+fn at(path: &str) -> Value {
+    json!({"@odata.id": path})
+}
+
+/// A BMC with these services and these tasks.
+async fn with_tasks(tasks: &[Value]) -> TestBmc {
+    let bmc = TestBmc::start().await;
+    serves(&bmc, tasks);
+    bmc
+}
+
+fn serves(bmc: &TestBmc, tasks: &[Value]) {
+    bmc.world(|w| {
+        w.root = json!({"UpdateService": at(SERVICE), "Tasks": at("/redfish/v1/TaskService")});
+    });
+    bmc.put(SERVICE, json!({"Id": "UpdateService"}));
+    bmc.put("/redfish/v1/TaskService", json!({"Tasks": at(TASKS)}));
+    let links: Vec<Value> = (0..tasks.len())
+        .map(|n| at(&format!("{TASKS}/{n}")))
+        .collect();
+    bmc.put(TASKS, json!({"Members": links}));
+    for (n, task) in tasks.iter().enumerate() {
+        bmc.put(&format!("{TASKS}/{n}"), task.clone());
+    }
+}
+
+fn task(state: &str) -> Value {
+    json!({"Id": "7", "Name": "Firmware Update", "TaskState": state, "PercentComplete": 12})
+}
+
+#[tokio::test]
+async fn bmc_without_the_services_is_asked_nothing_more() {
+    let bmc = TestBmc::start().await;
+    let client = bmc.client();
+    let error = client.firmware_updates().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+    let asked = bmc.seen().len();
+    client.firmware_updates().await.unwrap_err();
+    assert_eq!(bmc.seen().len(), asked, "not even the root again");
+}
+
+#[tokio::test]
+async fn task_that_runs_is_found_among_those_that_have_ended() {
+    let mut tasks = vec![task("Completed"); 40];
+    tasks.push(task("Running"));
+    let bmc = with_tasks(&tasks).await;
+    let found = bmc.client().firmware_updates().await.unwrap();
+    let running = found.running().unwrap();
+    assert_eq!(
+        (running.source.as_str(), running.percent),
+        ("task 7", Some(12))
+    );
+    let read = bmc
+        .seen()
+        .iter()
+        .filter(|seen| seen.path.starts_with(TASKS))
+        .count();
+    assert!(read <= 7, "{read} requests for 41 tasks");
+}
+
+#[tokio::test]
+async fn idle_bmc_costs_a_bounded_number_of_requests() {
+    let bmc = with_tasks(&vec![task("Completed"); 40]).await;
+    let client = bmc.client();
+    client.power().await.unwrap();
+    let before = bmc.seen().len();
+    let found = client.firmware_updates().await.unwrap();
+    assert!(found.updates.is_empty() && found.unread.is_empty());
+    assert_eq!(found.read, ["UpdateService", "TaskService", "tasks"]);
+    let cost = bmc.seen().len() - before;
+    assert!(cost <= 11, "{cost} requests");
+    let sessions = bmc.count("POST", crate::bmc::SESSIONS);
+    assert!(sessions <= 1, "{sessions} sessions");
+}
+
+#[tokio::test]
+async fn job_of_a_vendor_runs_or_waits_for_the_next_start() {
+    let bmc = with_tasks(&[]).await;
+    bmc.add_to_system(&json!({"Links": {"ManagedBy": [at(MANAGER)]}}));
+    bmc.put(
+        MANAGER,
+        json!({"Links": {"Oem": {"Dell": {"Jobs": at(JOBS)}}}}),
+    );
+    bmc.put(JOBS, json!({"Members": [at(&format!("{JOBS}/JID_1"))]}));
+    for (state, phase) in [
+        ("Downloading", UpdatePhase::Running),
+        ("Running", UpdatePhase::Running),
+        ("Scheduled", UpdatePhase::AtNextStart),
+    ] {
+        let job = json!({"Id": "JID_1", "JobType": "FirmwareUpdate", "JobState": state});
+        bmc.put(&format!("{JOBS}/JID_1"), job);
+        let found = bmc.client().firmware_updates().await.unwrap();
+        let update = found.updates.first().unwrap();
+        assert_eq!((update.phase, update.source.as_str()), (phase, "job JID_1"));
+    }
+}
+
+#[tokio::test]
+async fn system_that_reports_updating_is_being_updated() {
+    let bmc = with_tasks(&[]).await;
+    bmc.add_to_system(&json!({"Status": {"State": "Updating"}}));
+    let found = bmc.client().firmware_updates().await.unwrap();
+    assert_eq!(found.running().unwrap().source, "system");
+    assert!(bmc.count("GET", SYSTEM) > 0);
+}
+
+#[tokio::test]
+async fn service_that_fails_is_not_one_without_updates() {
+    let bmc = TestBmc::with(|seen, _| {
+        seen.is("GET", "/redfish/v1/TaskService")
+            .then(|| Reply::status(500))
+    })
+    .await;
+    serves(&bmc, &[]);
+    let found = bmc.client().firmware_updates().await.unwrap();
+    assert_eq!(found.read, ["UpdateService"]);
+    assert_eq!(found.unread.len(), 1, "{found:?}");
+    assert!(found.unread[0].starts_with("TaskService"), "{found:?}");
+}

@@ -1,0 +1,289 @@
+//! Updates of firmware: what waits for one, how it goes on, and what a boot does while one runs.
+
+use super::{super::*, build::*};
+
+fn update(percent: u8) -> FirmwareUpdate {
+    FirmwareUpdate {
+        source: "job JID_1".into(),
+        name: "BIOS".into(),
+        state: "Running".into(),
+        percent: Some(percent),
+        message: String::new(),
+    }
+}
+
+fn reads(o: &mut Observation, second: i64, status: UpdateStatus) {
+    o.updates = Some(UpdateReading {
+        at: at(second),
+        status,
+    });
+}
+
+fn running(o: &mut Observation, second: i64, percent: u8) {
+    reads(o, second, UpdateStatus::Running(update(percent)));
+}
+
+/// An observation whose policies let the updates be read.
+fn mk_checked() -> Observation {
+    let mut o = mk_observation();
+    o.update_rules = UpdateRules::default();
+    policy(&mut o).evidence_timeout = secs(0);
+    o
+}
+
+/// Pending, after an update was seen before the hold.
+fn mk_waiting(o: &mut Observation) -> State {
+    running(o, 0, 10);
+    let (s, _) = writes(o, &mk_state(Step::Holding), 0);
+    let (s, reason) = writes(o, &s, 1);
+    assert_eq!(
+        (s.step, reason.label()),
+        (Step::Pending, "FirmwareUpdateRunning")
+    );
+    s
+}
+
+#[test]
+fn updates_are_read_before_the_hold_is_set() {
+    let mut o = mk_checked();
+    let s = mk_state(Step::Holding);
+    assert_eq!(does(&o, &s, 0), Command::ReadUpdates);
+    reads(&mut o, 0, UpdateStatus::Idle);
+    assert_eq!(does(&o, &s, 1), Command::AddHold);
+    assert_eq!(does(&o, &s, 10), Command::ReadUpdates, "too old");
+    // What is not known holds nothing up.
+    reads(&mut o, 10, UpdateStatus::Unknown("timeout".into()));
+    assert_eq!(does(&o, &s, 11), Command::AddHold);
+}
+
+#[test]
+fn update_that_runs_is_waited_for_without_a_hold_or_a_place() {
+    let mut o = mk_checked();
+    let s = mk_waiting(&mut o);
+    let (reason, until) = waits(&o, &s, 2);
+    assert!(reason.is_blocked() && reason.has_no_deadline());
+    assert!(
+        reason
+            .to_string()
+            .contains("job JID_1 \"BIOS\", Running, 10 %")
+    );
+    assert_eq!(until, 30);
+    assert!(!decide(&o, Some(&s), at(2)).begins);
+    assert_eq!(does(&o, &s, 30), Command::ReadUpdates);
+    // It has ended.
+    reads(&mut o, 30, UpdateStatus::Idle);
+    let (s, _) = writes(&o, &s, 31);
+    assert_eq!(s.attempt.update, None);
+    let (s, _) = writes(&o, &s, 32);
+    assert_eq!(s.step, Step::Holding);
+    assert_eq!(does(&o, &s, 33), Command::AddHold);
+}
+
+#[test]
+fn stalled_update_is_told_and_still_asks_a_person() {
+    let mut o = mk_checked();
+    let mut s = mk_waiting(&mut o);
+    running(&mut o, 600, 20);
+    s = writes(&o, &s, 601).0;
+    assert_eq!(s.attempt.update.as_ref().unwrap().last_moved, at(600));
+    running(&mut o, 600 + 34 * 60, 20);
+    let (reason, _) = waits(&o, &s, 601 + 34 * 60);
+    let text = reason.to_string();
+    assert!(
+        text.contains("it has not moved for 34 min, so it counts as stalled"),
+        "{text}"
+    );
+    assert!(text.contains("kubectl rackhand approve"), "{text}");
+    // A BMC that does not answer meanwhile shows no movement.
+    reads(
+        &mut o,
+        700 + 34 * 60,
+        UpdateStatus::Unknown("timeout".into()),
+    );
+    assert_eq!(
+        waits(&o, &s, 701 + 34 * 60).0.label(),
+        "FirmwareUpdateRunning"
+    );
+    o.approved = true;
+    assert_eq!(writes(&o, &s, 702 + 34 * 60).0.step, Step::Holding);
+}
+
+#[test]
+fn approval_or_policy_reaches_the_agent() {
+    let mut o = mk_checked();
+    let s = mk_waiting(&mut o);
+    let of = |o: &Observation, s: &State| {
+        let held = Observation {
+            bmh: mk_held().bmh,
+            ..o.clone()
+        };
+        let off = State {
+            step: Step::PoweringOff,
+            agent_holds: true,
+            ..s.clone()
+        };
+        match does(&held, &off, 2) {
+            Command::PowerOff { during_update, .. } => during_update,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(!of(&o, &s), "nobody has let it through");
+    assert!(!of(&o, &mk_state(Step::PoweringOff)), "no update was seen");
+    o.approved = true;
+    assert!(of(&o, &s));
+    o.approved = false;
+    o.update_rules.proceed_after = Some(secs(1));
+    assert!(of(&o, &s));
+}
+
+#[test]
+fn host_under_its_taint_is_switched_off_whatever_its_bmc_reports() {
+    let o = Observation {
+        bmh: mk_held().bmh,
+        ..mk_checked()
+    };
+    let mut s = mk_state(Step::PoweringOff);
+    s.attempt.taint = Some(TaintOwner::Us);
+    let off = does(&o, &s, 0);
+    assert!(
+        matches!(
+            off,
+            Command::PowerOff {
+                during_update: true,
+                ..
+            }
+        ),
+        "{off:?}"
+    );
+}
+
+#[test]
+fn refusal_of_the_agent_takes_back_what_was_begun() {
+    let mut o = Observation {
+        bmh: mk_held().bmh,
+        ..mk_checked()
+    };
+    let mut s = mk_state(Step::PoweringOff);
+    s.agent_holds = true;
+    let id = operation_id(UID, &s);
+    o.operation = Some(OperationView::Finished {
+        outcome: OperationOutcome::FirmwareUpdate {
+            update: update(1),
+            why: "firmware is being updated".into(),
+        },
+        commands_sent: 0,
+    });
+    assert_eq!(does(&o, &s, 5), Command::RemoveHold);
+    bmh(&mut o).our_hold = false;
+    o.operation = None;
+    // The key is gone; the outcome is still that of the operation.
+    o.operation = Some(OperationView::Finished {
+        outcome: OperationOutcome::FirmwareUpdate {
+            update: update(1),
+            why: "firmware is being updated".into(),
+        },
+        commands_sent: 0,
+    });
+    assert_eq!(does(&o, &s, 6), Command::Release);
+    o.completed.insert(Command::Release);
+    let (s, reason) = writes(&o, &s, 7);
+    assert_eq!(
+        (s.step, reason.label()),
+        (Step::Pending, "FirmwareUpdateRunning")
+    );
+    assert!(!s.agent_holds && s.attempt.update.is_some());
+    let again = State {
+        step: Step::PoweringOff,
+        ..s
+    };
+    assert_ne!(operation_id(UID, &again), id, "an id is used once");
+}
+
+#[test]
+fn unknown_holds_only_where_a_policy_says_so() {
+    let mut o = mk_checked();
+    o.update_rules.on_unknown = OnUpdate::Wait;
+    reads(&mut o, 0, UpdateStatus::Unknown("tasks: timeout".into()));
+    let s = mk_state(Step::Holding);
+    let (s, reason) = writes(&o, &s, 1);
+    assert_eq!(
+        (s.step, reason.label()),
+        (Step::Pending, "FirmwareUpdateUnknown")
+    );
+    o.approved = true;
+    assert_eq!(does(&o, &mk_state(Step::Holding), 1), Command::AddHold);
+}
+
+#[test]
+fn time_for_the_boot_stands_still_while_firmware_is_written() {
+    let mut o = mk_checked();
+    o.bmh = None;
+    let mut s = mk_state(Step::Booting);
+    s.attempt.on = Some(at(0));
+    let limit = i64::try_from(policy(&mut o).boot_timeout.as_secs()).unwrap();
+    o.power = mk_power(limit, PowerState::On);
+    assert_eq!(does(&o, &s, limit), Command::ReadUpdates);
+    running(&mut o, limit, 10);
+    let (s, reason) = writes(&o, &s, limit + 1);
+    assert_eq!(
+        (s.step, reason.label()),
+        (Step::Booting, "BootingThroughUpdate")
+    );
+    let (reason, until) = waits(&o, &s, limit + 2);
+    assert_eq!(
+        (reason.label(), until),
+        ("BootingThroughUpdate", limit + 30)
+    );
+    // It has ended: the host boots only now.
+    reads(&mut o, limit + 60, UpdateStatus::Idle);
+    o.power = mk_power(limit + 60, PowerState::On);
+    let (ended, _) = writes(&o, &s, limit + 61);
+    assert_eq!(ended.retry_at, Some(at(2 * limit + 61)));
+    assert_eq!(waits(&o, &ended, limit + 62).0, Reason::Booting);
+    // It hangs: the time is over, and the next attempt asks.
+    running(&mut o, limit + 1800, 10);
+    o.power = mk_power(limit + 1800, PowerState::On);
+    assert_eq!(writes(&o, &s, limit + 1800).1, Reason::BootTimeout);
+}
+
+#[test]
+fn boot_without_an_update_ends_as_before() {
+    let mut o = mk_checked();
+    o.bmh = None;
+    let mut s = mk_state(Step::Booting);
+    s.attempt.on = Some(at(0));
+    let limit = i64::try_from(policy(&mut o).boot_timeout.as_secs()).unwrap();
+    for status in [
+        UpdateStatus::Idle,
+        UpdateStatus::Unknown("no answer".into()),
+    ] {
+        reads(&mut o, limit, status);
+        assert_eq!(writes(&o, &s, limit + 1).1, Reason::BootTimeout);
+    }
+}
+
+#[test]
+fn watch_is_stored_and_shown_in_wall_time() {
+    let mut o = mk_checked();
+    let s = mk_waiting(&mut o);
+    let text = serde_json::to_string(&s).unwrap();
+    let back: State = serde_json::from_str(&text).unwrap();
+    assert_eq!(back, s, "a new leader goes on with the same times");
+    let shown = s.on_wall(jiff::SignedDuration::from_secs(100));
+    assert_eq!(shown.attempt.update.unwrap().first_seen, at(100));
+    // A state of an earlier version has none.
+    let mut old: serde_json::Value = serde_json::from_str(&text).unwrap();
+    old["attempt"].as_object_mut().unwrap().remove("update");
+    let old: State = serde_json::from_value(old).unwrap();
+    assert_eq!(old.attempt.update, None);
+}
+
+#[test]
+fn health_check_that_may_end_the_wait_is_named() {
+    let mut o = mk_checked();
+    o.request.by_node = true;
+    o.request.made_by_check = Some(at(0));
+    let s = mk_waiting(&mut o);
+    let text = waits(&o, &s, 2).0.to_string();
+    assert!(text.contains("escalatingRemediations"), "{text}");
+}
