@@ -136,6 +136,7 @@ pub(crate) fn outcome_word(outcome: &v1::Outcome) -> &'static str {
         (v1::OutcomeCode::Unconfirmed, v1::OutcomeDetail::Unproven) => "unproven",
         (v1::OutcomeCode::Unconfirmed, _) => "not-confirmed",
         (v1::OutcomeCode::Failed, v1::OutcomeDetail::NeedsPower) => "needs-power",
+        (v1::OutcomeCode::Failed, v1::OutcomeDetail::FirmwareUpdate) => "firmware-update",
         (v1::OutcomeCode::Failed, _) => "failed",
         (v1::OutcomeCode::IdentityMismatch, _) => "identity-mismatch",
         (v1::OutcomeCode::Cancelled, v1::OutcomeDetail::CallerGone) => "caller-gone",

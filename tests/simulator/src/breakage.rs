@@ -27,6 +27,8 @@ pub enum Breakage {
     NoPolicy,
     /// The outlets of the first hosts, whose BMCs are dead, report off and feed on, and no PDU measures that.
     LyingPdus,
+    /// The first hosts are being flashed, and their BMCs report no update.
+    UpdatesUnseen,
     /// The Nodes that run etcd, and nothing else of a control plane, do not show it, and two of three lose their
     /// kubelets.
     NoEtcdRole,
@@ -67,6 +69,10 @@ impl World {
         };
         for id in hung {
             self.fail_os(id, Os::Hung);
+            if breakage == Breakage::UpdatesUnseen {
+                let flash = (Duration::ZERO, Duration::from_secs(3600));
+                self.fleet.host_mut(id).bmc.flash = Some(flash);
+            }
             if breakage == Breakage::LyingPdus {
                 self.fleet.host_mut(id).bmc.dead = true;
                 for pdu in 0..PDUS.len() {

@@ -102,6 +102,11 @@ fn f5_exchanged_bmc_addresses_switch_nothing() {
 }
 
 #[test]
+fn oracle_reports_power_that_is_cut_while_firmware_is_written() {
+    is_reported(Breakage::UpdatesUnseen, &["flash: "]);
+}
+
+#[test]
 fn f6_oracle_reports_members_of_etcd_that_are_off_at_one_time() {
     is_reported(Breakage::NoEtcdRole, &["F6: "]);
 }

@@ -5,6 +5,7 @@
 pub(super) enum Fault {
     HostHangs,
     HostHangsForAWhile,
+    HostFlashes,
     HostAndBmcFail,
     HostPanics,
     HostLosesPower,
@@ -57,17 +58,23 @@ use Fault::{
     AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, ApiStarts, BmcDies,
     BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset,
     BmcSilent, BmcSlow, ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended,
-    CrdLate, HistoryCompacted, HostAndBmcFail, HostHangs, HostHangsForAWhile, HostIsSwitchedOn,
-    HostLosesPower, HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow,
-    NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer,
-    PduSilent, RemediationDeleted, RightsTaken, TimelessConditions, UpgradeOfAgents,
-    UpgradeOfControllers, VersionDropped, WatchesBroken, WatchesLate,
+    CrdLate, HistoryCompacted, HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile,
+    HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent,
+    LinkSlow, NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded, PduIgnoresCommands,
+    PduLosesAnswer, PduSilent, RemediationDeleted, RightsTaken, TimelessConditions,
+    UpgradeOfAgents, UpgradeOfControllers, VersionDropped, WatchesBroken, WatchesLate,
 };
 
 /// Every fault, its share of all, its name, and for how many seconds it may last.
-pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 48] = [
+pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 49] = [
     (HostHangs, 14, "host hangs", (0, 0)),
     (HostHangsForAWhile, 6, "host hangs for a while", (20, 900)),
+    (
+        HostFlashes,
+        5,
+        "host hangs while its firmware is written",
+        (30, 1200),
+    ),
     // A health check of medik8s gives a remediation up after half an hour, and then needs a person.
     (HostAndBmcFail, 6, "host hangs and its BMC dies", (60, 1200)),
     (HostPanics, 6, "kernel panic", (0, 0)),

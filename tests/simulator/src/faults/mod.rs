@@ -13,11 +13,11 @@ use kinds::{
         BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer,
         BmcReportsOff, BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled,
         ControllerPaused, ControllerSuspended, CrdLate, HistoryCompacted, HostAndBmcFail,
-        HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped,
-        LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen, OutletSwitchedOn,
-        OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent, RemediationDeleted,
-        RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers, VersionDropped,
-        WatchesBroken, WatchesLate,
+        HostFlashes, HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostPanics,
+        JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen,
+        OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent,
+        RemediationDeleted, RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers,
+        VersionDropped, WatchesBroken, WatchesLate,
     },
 };
 use pdus::act_on_pdu;
@@ -142,9 +142,9 @@ fn act(
     until: Duration,
 ) -> Option<String> {
     match fault {
-        HostHangs | HostHangsForAWhile | HostAndBmcFail | HostPanics | HostLosesPower
-        | HostIsSwitchedOn | NodeDeleted | NodeFrozen | RemediationDeleted | BmcSilent
-        | BmcSlow | BmcReset | BmcForgets | BmcForgetsAtCommand | BmcReportsOff
+        HostHangs | HostHangsForAWhile | HostFlashes | HostAndBmcFail | HostPanics
+        | HostLosesPower | HostIsSwitchedOn | NodeDeleted | NodeFrozen | RemediationDeleted
+        | BmcSilent | BmcSlow | BmcReset | BmcForgets | BmcForgetsAtCommand | BmcReportsOff
         | BmcIgnoresCommands | BmcLosesAnswer | BmcDies => {
             let count = world.fleet.ids().count();
             let id = HostId::at(world.rng.usize(..count));

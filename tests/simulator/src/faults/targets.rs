@@ -8,14 +8,14 @@ use super::{
         self, AgentClock, AgentKilled, AgentPaused, ApiLinkSilent, ApiLinkSlow, BmcDies,
         BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff,
         BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled, ControllerPaused,
-        ControllerSuspended, HostAndBmcFail, HostHangs, HostHangsForAWhile, HostIsSwitchedOn,
-        HostLosesPower, HostPanics, JournalWiped, LinkReset, LinkSilent, LinkSlow, NodeDeleted,
-        NodeFrozen, RemediationDeleted,
+        ControllerSuspended, HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile,
+        HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped, LinkReset, LinkSilent,
+        LinkSlow, NodeDeleted, NodeFrozen, RemediationDeleted,
     },
 };
 use crate::{
     api::{ApiCondition, resource::NODES},
-    fleet::{Check, HostId, NAMESPACE, Os, Power},
+    fleet::{Check, HostId, Link, NAMESPACE, Os, Power},
     kernel::{Condition, ProcessId, World},
 };
 
@@ -54,6 +54,12 @@ pub(super) fn act_on_host(
             };
             world.fleet.host_mut(id).bmc.dead |= fault == HostAndBmcFail;
             world.fail_os(id, os).then_some(())
+        }
+        // baremetal-operator does not ask the BMC before it switches off.
+        HostFlashes if works && enough && within_limit && host.link != Link::Managed => {
+            let until = now + lasts;
+            world.fleet.host_mut(id).bmc.flash = Some((now, until));
+            world.fail_os(id, Os::Hung).then_some(())
         }
         HostHangsForAWhile if works && enough => {
             world.fail_os(id, Os::Hung);

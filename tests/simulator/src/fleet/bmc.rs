@@ -8,8 +8,8 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use rackhand_agent_service::{BmcSpec, Driver};
 use rackhand_bmc::{
-    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading, PowerSource,
-    PowerState, StateBefore, SystemIdentity,
+    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, FirmwareUpdate, FirmwareUpdates, PowerCommand,
+    PowerReading, PowerSource, PowerState, StateBefore, SystemIdentity, UpdatePhase,
     pdu::{Pdu, PduConfig},
 };
 use tokio::sync::oneshot;
@@ -95,6 +95,7 @@ struct SimulatedBmc {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Request {
     Read,
+    Updates,
     Command(PowerCommand),
 }
 
@@ -107,6 +108,8 @@ pub(super) enum Answer {
     Refused,
     /// The BMC takes its host for off, and carries nothing out.
     AlreadyOff(Make),
+    /// Whether an update of firmware runs.
+    Updating(bool),
 }
 
 /// How a BMC refuses a power-off of a host that it takes for off.
@@ -242,6 +245,28 @@ impl Bmc for SimulatedBmc {
         })
     }
 
+    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+        Box::pin(async move {
+            let is_updating = match self.ask(Request::Updates).await? {
+                Answer::Updating(is_updating) => is_updating,
+                _ => return Err(self.error(ErrorKind::Protocol, "not a list of updates", false)),
+            };
+            let update = FirmwareUpdate {
+                source: "task 1".to_owned(),
+                name: "firmware".to_owned(),
+                phase: UpdatePhase::Running,
+                state: "Running".to_owned(),
+                percent: None,
+                message: String::new(),
+            };
+            Ok(FirmwareUpdates {
+                updates: is_updating.then_some(update).into_iter().collect(),
+                read: vec!["tasks".to_owned()],
+                unread: Vec::new(),
+            })
+        })
+    }
+
     fn close(&self) -> BmcFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
@@ -303,6 +328,10 @@ impl World {
                 Answer::State(PowerState::Off)
             }
             Request::Read => Answer::State(state(self.fleet.host(id), now)),
+            Request::Updates => {
+                let is_unread = self.fleet.breakage == Some(Breakage::UpdatesUnseen);
+                Answer::Updating(!is_unread && self.fleet.host(id).is_flashed(now))
+            }
             Request::Command(command) => {
                 let answer = self.take_command(id, asker, command);
                 let bmc = &mut self.fleet.host_mut(id).bmc;
@@ -379,6 +408,9 @@ impl World {
         if ignored {
             self.fleet.host_mut(id).bmc.failed_at = Some(now);
             return Answer::Taken(before);
+        }
+        if matches!(asker, Asker::Agent(_)) && command.leads_to() != Some(PowerState::On) {
+            self.judge_flash(id, &by);
         }
         match command {
             PowerCommand::Off => {

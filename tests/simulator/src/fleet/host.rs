@@ -97,6 +97,8 @@ pub struct BmcCondition {
     pub slow_until: Duration,
     /// It carries out the next command and loses its answer.
     pub loses_answer: bool,
+    /// When the update of firmware that it reports began, and until when it runs.
+    pub flash: Option<(Duration, Duration)>,
     /// When it last did not do what it was asked for, or took a power-off in a way that proves nothing.
     pub failed_at: Option<Duration>,
 }
@@ -194,6 +196,11 @@ impl Host {
             is_member: false,
             is_switched_off: false,
         }
+    }
+
+    /// Whether its firmware is being written.
+    pub(crate) fn is_flashed(&self, now: Duration) -> bool {
+        self.bmc.flash.is_some_and(|(_, until)| now < until)
     }
 
     /// Whether its kubelet works.

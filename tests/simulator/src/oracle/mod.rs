@@ -22,6 +22,8 @@ use crate::{
     kernel::World,
 };
 
+/// Longer than it takes an agent from the question for updates to its command.
+const ASKED_WITHIN: Duration = Duration::from_secs(60);
 /// How long after its remediation is gone a command that was under way may still reach a host.
 const UNDER_WAY: Duration = Duration::from_secs(60);
 
@@ -140,6 +142,30 @@ impl World {
             ));
         }
         self.judge_quorum(id);
+    }
+
+    /// No agent switches a host off while its firmware is written, once its BMC could say so. What a BMC that fails did
+    /// not say holds nothing up, nor does an update that begins between the question and the command; and a host
+    /// whose workload has moved does not stay on (F3).
+    pub(crate) fn judge_flash(&mut self, id: HostId, by: &str) {
+        let now = self.now();
+        let host = self.fleet.host(id);
+        let asked_before = |(since, until): (Duration, Duration)| {
+            now < until && now.saturating_sub(since) > ASKED_WITHIN
+        };
+        let has_failed = host.bmc.failed_at;
+        let has_failed = has_failed.is_some_and(|at| now.saturating_sub(at) < ASKED_WITHIN);
+        let is_flashed = host.bmc.flash.is_some_and(asked_before);
+        if host.power != Power::On || !is_flashed || has_failed {
+            return;
+        }
+        let name = host.name.clone();
+        let node = self.api.get(NODES, "", &name);
+        if !node.is_some_and(|node| tainted(&node)) {
+            self.violate(format!(
+                "flash: {name} is switched off by {by} while its firmware is written"
+            ));
+        }
     }
 
     /// The pods and volumes that the API has at a host.

@@ -29,6 +29,8 @@ pub(super) enum Cluster {
 pub(crate) struct Settings {
     pub(super) cluster: Cluster,
     pub(super) link: HostLink,
+    /// Whether the BMCs report updates of firmware.
+    pub(super) reports_updates: bool,
     /// Whether two PDUs feed each host of the first rack.
     pub(super) has_pdus: bool,
     pub(super) controllers: u8,
@@ -41,6 +43,7 @@ impl Settings {
     pub(super) const PLAIN: Self = Self {
         cluster: Cluster::Machines,
         link: HostLink::Inventory,
+        reports_updates: false,
         has_pdus: false,
         controllers: 1,
         arguments: &[],
@@ -62,7 +65,7 @@ pub(super) struct Environment {
 /// A part does not start, or does not become healthy.
 pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Environment> {
     let screen = Screen::new();
-    let (racks, what, on_takes) = match settings.cluster {
+    let (mut racks, what, on_takes) = match settings.cluster {
         Cluster::Machines => (
             vec![RackSpec::new("rack-a", 2, settings.link)],
             "a rack of two hosts, its agent",
@@ -88,6 +91,9 @@ pub(super) async fn start(settings: &Settings, dir: &Path) -> Result<Environment
             Duration::from_millis(100),
         ),
     };
+    for rack in &mut racks {
+        rack.reports_updates = settings.reports_updates;
+    }
     screen.step(&format!(
         "starting a Kubernetes control plane, {what}; all in {}",
         dir.display()

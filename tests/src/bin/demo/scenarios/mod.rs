@@ -8,6 +8,7 @@ mod blocked_drain;
 mod controller_crash;
 mod dead_bmc;
 mod environment;
+mod flashing;
 mod lying_bmc;
 mod messages;
 mod nodes;
@@ -44,7 +45,7 @@ pub(crate) struct Scenario {
 }
 
 /// All scenarios.
-static SCENARIOS: [Scenario; 10] = [
+static SCENARIOS: [Scenario; 11] = [
     Scenario {
         name: "dead-bmc",
         line: "a hung host with a dead BMC: nothing is moved until a person confirms off",
@@ -130,6 +131,16 @@ static SCENARIOS: [Scenario; 10] = [
         about: policy::ABOUT,
         settings: Settings::PLAIN,
         run: |story| Box::pin(policy::run(story)),
+    },
+    Scenario {
+        name: "flashing",
+        line: "a hung host whose firmware is being written: not cut before that has ended",
+        about: flashing::ABOUT,
+        settings: Settings {
+            reports_updates: true,
+            ..Settings::PLAIN
+        },
+        run: |story| Box::pin(flashing::run(story)),
     },
     Scenario {
         name: "rack-outage",

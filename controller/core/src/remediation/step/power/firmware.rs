@@ -145,10 +145,7 @@ impl StepContext<'_> {
         if self.holds() {
             return self.act(s, reason, Command::RemoveHold);
         }
-        if s.agent_holds && self.bmc_down().is_none() && !self.done(&Command::Release) {
-            return self.act(s, reason, Command::Release);
-        }
-        s.agent_holds = false;
+        // The agent's hold stays: a release in its journal would say that the host was handed back (F12).
         // The id of a finished operation must not be used again.
         s.power_off_repeats = s.power_off_repeats.saturating_add(1);
         s.attempt.update_refusals = s.attempt.update_refusals.saturating_add(1);
