@@ -301,7 +301,7 @@ impl<H: Hooks> Run<'_, H> {
         }
         if let Next::Send(command) = self.next()
             && (self.operation).reads_updates(command, self.begun.elapsed())
-            && !(was_soft && !self.operation.is_soft())
+            && (!was_soft || self.operation.is_soft())
             && self.hooks.is_permitted(command)
         {
             self.read_updates().await;

@@ -91,7 +91,7 @@ impl StoredPolicy {
                 .collect(),
             approval: spec.require_approval,
             shared_causes: spec.shared_causes.map(shared_causes),
-            firmware_update: spec.firmware_update.map(firmware_update),
+            firmware_update: spec.firmware_update.as_ref().map(firmware_update),
             invalid: (!mistakes.is_empty()).then(|| mistakes.join("; ")),
         };
         Self {
@@ -167,7 +167,7 @@ fn shared_causes(rules: PolicySharedCauses) -> SharedCauseRules {
     }
 }
 
-fn firmware_update(rules: PolicyFirmwareUpdate) -> UpdateRules {
+fn firmware_update(rules: &PolicyFirmwareUpdate) -> UpdateRules {
     UpdateRules {
         on_running: rules.on_running,
         proceed_after: rules.proceed_after_seconds.map(seconds),

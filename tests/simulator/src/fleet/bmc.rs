@@ -247,9 +247,8 @@ impl Bmc for SimulatedBmc {
 
     fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
         Box::pin(async move {
-            let is_updating = match self.ask(Request::Updates).await? {
-                Answer::Updating(is_updating) => is_updating,
-                _ => return Err(self.error(ErrorKind::Protocol, "not a list of updates", false)),
+            let Answer::Updating(is_updating) = self.ask(Request::Updates).await? else {
+                return Err(self.error(ErrorKind::Protocol, "not a list of updates", false));
             };
             let update = FirmwareUpdate {
                 source: "task 1".to_owned(),

@@ -23,7 +23,7 @@ impl AgentQueries {
         timeout: Duration,
     ) -> UpdateStatus {
         match self.updates(host, endpoint, owner, timeout).await {
-            Ok(updates) => status(updates),
+            Ok(updates) => status(&updates),
             Err(why) => UpdateStatus::Unknown(why),
         }
     }
@@ -57,7 +57,7 @@ impl AgentQueries {
 }
 
 /// The first update that runs. What could not be read may hide one.
-fn status(updates: v1::FirmwareUpdates) -> UpdateStatus {
+fn status(updates: &v1::FirmwareUpdates) -> UpdateStatus {
     let running = |update: &&v1::FirmwareUpdate| update.phase() != v1::UpdatePhase::AtNextStart;
     if let Some(update) = updates.updates.iter().find(running) {
         return UpdateStatus::Running(firmware_update(update));
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn scheduled_job_is_no_update_and_an_unread_list_is_not_idle() {
         let of = |updates, unread: &[&str]| {
-            status(v1::FirmwareUpdates {
+            status(&v1::FirmwareUpdates {
                 updates,
                 unread: unread.iter().map(|&text| text.to_owned()).collect(),
                 ..v1::FirmwareUpdates::default()
