@@ -54,15 +54,15 @@ fn rule_decides_by_policy_progress_and_approval() {
     let default = UpdateRules::default();
     let timed = UpdateRules {
         proceed_after: Some(minutes(120)),
-        ..default.clone()
+        ..default
     };
     let lets_stalled = UpdateRules {
         on_stalled: OnUpdate::Proceed,
-        ..default.clone()
+        ..default
     };
     let proceeds = UpdateRules {
         on_running: OnUpdate::Proceed,
-        ..default.clone()
+        ..default
     };
     // Rules, minutes since the last change and the first reading, approved; held, stalled, until (minutes).
     for (rules, minute, approved, held, stalled, until) in [
@@ -119,13 +119,13 @@ fn every_policy_must_allow_it() {
     let proceeds = UpdateRules {
         on_running: OnUpdate::Proceed,
         on_unknown: OnUpdate::Wait,
-        ..default.clone()
+        ..default
     };
     let timed = |hours: u64| UpdateRules {
         proceed_after: Some(minutes(60 * hours)),
         stalled_after: minutes(10 * hours),
         on_stalled: OnUpdate::Proceed,
-        ..default.clone()
+        ..default
     };
     let (short, long) = (timed(1), timed(5));
     let both = UpdateRules::of_all([&short, &long]);
