@@ -63,7 +63,7 @@ pub mod kinds {
     pub const REMEDIATION_STATE: &str = "RemediationState";
     /// Our RackAgent.
     pub const RACK_AGENT: &str = "RackAgent";
-    /// What a template's kind ends with; the request's kind is the rest.
+    /// What a template's kind ends with; the remediation's kind is the rest.
     pub const TEMPLATE_SUFFIX: &str = "Template";
 }
 
@@ -74,7 +74,7 @@ pub mod kinds {
 pub const EVALUATE_ANNOTATION: &str = "rackhand.dev/evaluate";
 /// Pauses our work on the object that carries it; any value counts.
 pub const PAUSED_ANNOTATION: &str = "rackhand.dev/paused";
-/// On a remediation: the check that made it, as `MachineHealthCheck/<name>/<UID>`. A request
+/// On a remediation: the check that made it, as `MachineHealthCheck/<name>/<UID>`. A remediation
 /// that its check no longer needs is withdrawn.
 pub const MADE_BY_ANNOTATION: &str = "rackhand.dev/made-by";
 /// On a remediation that Rackhand made: why its machine was unhealthy, for people.
@@ -357,7 +357,7 @@ pub mod conditions {
     /// On a MachineHealthCheck, v1beta1 list: its template was found.
     pub const EXTERNAL_REMEDIATION_TEMPLATE_AVAILABLE: &str =
         "ExternalRemediationTemplateAvailable";
-    /// On a MachineHealthCheck, v1beta1 list: its requests can be created.
+    /// On a MachineHealthCheck, v1beta1 list: its remediations can be created.
     pub const EXTERNAL_REMEDIATION_REQUEST_AVAILABLE: &str = "ExternalRemediationRequestAvailable";
     /// On a remediation (medik8s' contract): it is in progress.
     pub const PROCESSING: &str = "Processing";
@@ -396,10 +396,10 @@ pub fn move_block(remediation_uid: &str) -> String {
     format!("{MOVE_BLOCK_PREFIX}{remediation_uid}")
 }
 
-/// The kind of the request that a template of kind `template_kind` makes:
+/// The kind of the remediation that a template of kind `template_kind` makes:
 /// the kind without its suffix `Template`.
 #[must_use]
-pub fn request_kind(template_kind: &str) -> &str {
+pub fn remediation_kind(template_kind: &str) -> &str {
     template_kind
         .strip_suffix(kinds::TEMPLATE_SUFFIX)
         .unwrap_or(template_kind)

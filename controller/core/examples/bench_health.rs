@@ -81,7 +81,7 @@ fn machine(i: usize) -> Target {
             awaits_owner: false,
         },
         node: node(i, "True", at(0)),
-        request: MachineRemediation::None,
+        remediation: MachineRemediation::None,
     }
 }
 

@@ -40,7 +40,7 @@ pub enum Fault {
     Button,
     /// Somebody removes our hold key.
     HoldRemoved,
-    /// The request is deleted.
+    /// The remediation is deleted.
     Deleted,
     /// The Node is deleted and made anew under the same name.
     NodeReplaced,
@@ -274,7 +274,7 @@ impl World {
                 self.outlets.is_some_and(is_off) && !self.agent.runs.iter().any(is_read)
             }
             Fault::HoldRemoved => self.hold == Some(true),
-            // A request that is deleted at once after a restore leaves its host as it is (docs/lifecycle.md).
+            // A remediation that is deleted at once after a restore leaves its host as it is (docs/lifecycle.md).
             Fault::Deleted => !self.object.deleting && self.backup != Backup::Restored,
             Fault::NodeReplaced => true,
             Fault::Renamed => self.registration == Registration::Pinned,

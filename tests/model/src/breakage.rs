@@ -377,7 +377,7 @@ impl Breakage {
                 }
             }
             Self::CancelIgnored
-                if o.request.deleting && o.operation == Some(OperationView::Running) =>
+                if o.object.deleting && o.operation == Some(OperationView::Running) =>
             {
                 o.operation = Some(OperationView::Finished {
                     outcome: OperationOutcome::Cancelled,

@@ -132,7 +132,7 @@ const ORDER: [Action; 22] = [
 
 /// The world without any more faults. The reason of a remediation that waits for the other host of its outlets
 /// names it, and an operator switches it off. That of one whose host runs under another Node name names the stale
-/// Node: a person deletes it, and the health check its request.
+/// Node: a person deletes it, and the health check its remediation.
 pub fn healed(w: &World) -> World {
     let mut w = w.clone();
     (w.budget, w.wrong) = (0, None);

@@ -25,7 +25,7 @@ use crate::{
 /// Name of the Node.
 const NODE: &str = "node-7";
 
-/// The policy of the request. Its intervals are short and have few distinct lengths, so that fewer
+/// The policy of the remediation. Its intervals are short and have few distinct lengths, so that fewer
 /// states differ only in their times.
 pub fn policy(w: &World) -> Policy {
     let s = Duration::from_secs;
@@ -216,7 +216,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
     shell.needs_access(Some(&host), false);
     let workload = workload(w, shell, leases);
     let o = Observation {
-        request: ObjectFacts {
+        object: ObjectFacts {
             ended_by_copy: None,
             made_by_check: None,
             checked: None,

@@ -100,7 +100,7 @@ fn fault_line(w: &World, fault: Fault) -> String {
         }
         Fault::Button => "somebody switches the host on.",
         Fault::HoldRemoved => "somebody removes our hold.",
-        Fault::Deleted => "the request is deleted.",
+        Fault::Deleted => "the remediation is deleted.",
         Fault::NodeReplaced => "the Node is replaced by another one of the same name.",
         Fault::FlashBegins => "an update of the firmware of the host begins.",
         Fault::Recovers => "the kubelet that hangs goes on.",

@@ -63,17 +63,17 @@ impl Stage {
     pub async fn remediate(&self, machine: &str) -> Result<String> {
         let owner = self.machines().get(machine).await?;
         let made = self
-            .request_for(machine, &owner.uid().unwrap_or_default())
+            .create_remediation_for(machine, &owner.uid().unwrap_or_default())
             .await?;
         Ok(made.uid().unwrap_or_default())
     }
 
     /// Creates the remediation of a Machine with this UID.
-    pub(super) async fn request(&self, machine: &str, uid: &str) -> Result<()> {
-        self.request_for(machine, uid).await.map(drop)
+    pub(super) async fn create_remediation(&self, machine: &str, uid: &str) -> Result<()> {
+        self.create_remediation_for(machine, uid).await.map(drop)
     }
 
-    async fn request_for(&self, machine: &str, uid: &str) -> Result<DynamicObject> {
+    async fn create_remediation_for(&self, machine: &str, uid: &str) -> Result<DynamicObject> {
         let health = &self.config.health;
         let object: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",

@@ -323,15 +323,15 @@ async fn recovered(w: &World) -> Result<()> {
     ensure!(left.is_empty(), "{left:?}");
     w.stage.tainted_only_while_off(&w.recorder, &host).await?;
 
-    let requests = w.recorder.of("Metal3Remediation", &machine);
-    let first = requests.first().context("a request was made")?;
+    let remediations = w.recorder.of("Metal3Remediation", &machine);
+    let first = remediations.first().context("a remediation was made")?;
     ensure!(
         first.annotation(CLONED_FROM) == Some("good"),
         "by their health check"
     );
     ensure!(
-        requests.iter().all(|r| r.uid() == first.uid()),
-        "one request"
+        remediations.iter().all(|r| r.uid() == first.uid()),
+        "one remediation"
     );
     // The verdict of Cluster API ends the remediation: it deletes the object together with the condition.
     let steps = w.recorder.steps(&machine);
@@ -364,15 +364,19 @@ async fn replaced(w: &World) -> Result<()> {
     .await?;
     ensure!(other != host, "{next} got the same host");
     healthy(w, "bad").await?;
-    wait_until("the old Machine and its request are gone", LONG, || async {
-        let old = w.stage.machines().get_opt(&machine).await?;
-        let request = w.stage.remediation(&machine).await?;
-        Ok(if old.is_none() && request.is_none() {
-            Ok(())
-        } else {
-            Err(format!("{:?} {request:?}", old.map(|m| m.metadata)))
-        })
-    })
+    wait_until(
+        "the old Machine and its remediation are gone",
+        LONG,
+        || async {
+            let old = w.stage.machines().get_opt(&machine).await?;
+            let remediation = w.stage.remediation(&machine).await?;
+            Ok(if old.is_none() && remediation.is_none() {
+                Ok(())
+            } else {
+                Err(format!("{:?} {remediation:?}", old.map(|m| m.metadata)))
+            })
+        },
+    )
     .await?;
 
     let versions = w.recorder.of("Machine", &machine);
@@ -446,8 +450,8 @@ async fn ours_alone(w: &World) -> Result<()> {
     healthy(w, OURS).await?;
     w.stage.one_cycle(&host)?;
 
-    let requests = w.recorder.of("Metal3Remediation", &machine);
-    let by = writers(&requests);
+    let remediations = w.recorder.of("Metal3Remediation", &machine);
+    let by = writers(&remediations);
     ensure!(
         by == BTreeSet::from([US.to_owned()]),
         "Rackhand created the remediation: {by:?}"
@@ -496,8 +500,12 @@ async fn owner_replaces(w: &World) -> Result<()> {
     ensure!(versions.iter().any(is_owned), "it was handed to its owner");
     let by = writers(&versions);
     ensure!(!by.contains(US), "Rackhand wrote the Machine: {by:?}");
-    let requests = w.recorder.of("Metal3Remediation", &machine);
-    ensure!(requests.is_empty(), "{} remediations", requests.len());
+    let remediations = w.recorder.of("Metal3Remediation", &machine);
+    ensure!(
+        remediations.is_empty(),
+        "{} remediations",
+        remediations.len()
+    );
     ensure!(w.recorder.taints(&host).is_empty(), "{host} was tainted");
     w.stage.untouched(&host)?;
     w.stage.untouched(&other)

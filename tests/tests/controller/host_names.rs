@@ -74,7 +74,7 @@ async fn begin(stage: &Stage) -> Result<()> {
 }
 
 async fn ask(w: &World, node: &str) -> Result<()> {
-    w.create_request(node, false, json!({ NODE_NAME: node }), json!({}))
+    w.create_remediation(node, false, json!({ NODE_NAME: node }), json!({}))
         .await
 }
 

@@ -74,9 +74,9 @@ async fn updating(stage: &Stage) -> Result<()> {
     stage.one_cycle("m-2")
 }
 
-/// A request of a check may be older than the recovery of its Node, if no controller ran meanwhile.
+/// A remediation of a check may be older than the recovery of its Node, if no controller ran meanwhile.
 #[tokio::test(flavor = "multi_thread")]
-async fn f11_request_of_a_check_that_is_older_than_the_recovery_is_not_carried_out() {
+async fn f11_remediation_of_a_check_that_is_older_than_the_recovery_is_not_carried_out() {
     let dir = tempfile::tempdir().unwrap();
     let rack = RackSpec::new("o", 2, HostLink::Inventory).in_pool("by-hand");
     let config = StageConfig::steady(vec![rack], &[]);
@@ -95,10 +95,10 @@ async fn recovered_before_the_start(stage: &Stage) -> Result<()> {
         ready(stage, host, false).await?;
         stage.remediate(host).await?;
     }
-    let requests = stage.remediations();
+    let remediations = stage.remediations();
     let template = "cluster.x-k8s.io/cloned-from-name";
     stage
-        .annotate(&requests, BY_CHECK, template, Some("reboot"))
+        .annotate(&remediations, BY_CHECK, template, Some("reboot"))
         .await?;
     for host in [BY_CHECK, BY_PERSON] {
         stage.host(host)?.switch(ResetType::PowerCycle, "a person");

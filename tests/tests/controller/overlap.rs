@@ -87,14 +87,14 @@ async fn scenario(stage: &Stage) -> Result<()> {
         .await?;
     overlapping(stage, false).await?;
     ensure!(stage.host("rack-2")?.hang(), "the host was not up");
-    let requests = power_remediations(stage);
-    let request = recorder
+    let remediations = power_remediations(stage);
+    let remediation = recorder
         .wait_version("PowerRemediation", "rack-2", "it is requested", |_| true)
         .await?;
-    let from = &request["metadata"]["annotations"]["cluster.x-k8s.io/cloned-from-name"];
-    ensure!(from == "reboot", "{request}");
-    wait_until("rack-2: its request is gone", LONG, || async {
-        let found = requests.get_opt("rack-2").await?;
+    let from = &remediation["metadata"]["annotations"]["cluster.x-k8s.io/cloned-from-name"];
+    ensure!(from == "reboot", "{remediation}");
+    wait_until("rack-2: its remediation is gone", LONG, || async {
+        let found = remediations.get_opt("rack-2").await?;
         Ok(match found {
             None => Ok(()),
             Some(found) => Err(found.data["status"]["message"].to_string()),

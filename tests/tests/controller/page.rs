@@ -80,8 +80,8 @@ async fn scenario(stage: &Stage) -> Result<()> {
     ensure!(host.state == HostState::Blocked, "{host:?}");
     let html = reqwest::get(&url).await?.error_for_status()?.text().await?;
     ensure!(html.contains("kubectl rackhand confirm-fenced"), "{html}");
-    let request = &shown.remediations[0].view.request;
-    let name = request.rsplit('/').next().unwrap_or_default();
+    let remediation = &shown.remediations[0].view.remediation;
+    let name = remediation.rsplit('/').next().unwrap_or_default();
     let link = format!("{url}explain?kind=Metal3Remediation&namespace=metal3&name={name}");
     let explained = reqwest::get(link).await?.error_for_status()?.text().await?;
     ensure!(explained.contains("AwaitingConfirmation"), "{explained}");

@@ -31,7 +31,7 @@ use crate::validation::Rule;
     shortname = "m3r",
     shortname = "m3remediation",
     category = "cluster-api",
-    doc = "A request to bring a Machine's host back by switching it off and on. Compatible with \
+    doc = "Brings a Machine's host back by switching it off and on. Compatible with \
            CAPM3's kind of this name; both versions take timeout as well as timeoutSeconds.",
     printcolumn(
         name = "Retry limit",

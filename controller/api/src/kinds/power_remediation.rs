@@ -1,4 +1,4 @@
-//! PowerRemediation: a request to bring a host back, with
+//! PowerRemediation: brings a host back, with
 //! everything that was done about it in its status.
 //!
 //! It works for a MachineHealthCheck (the owner is a Machine) and for medik8s'
@@ -36,7 +36,7 @@ use super::power_record::{Attempt, PowerOffEvidence};
     shortname = "prem",
     category = "rackhand",
     category = "cluster-api",
-    doc = "A request to bring a failed host back by its power: off, confirmed by its BMC; \
+    doc = "Brings a failed host back by its power: off, confirmed by its BMC; \
            workloads moved; on again.",
     printcolumn(
         name = "Node",

@@ -1,6 +1,6 @@
 //! PowerRemediationTemplate: what health checks make PowerRemediations from.
 //!
-//! Owns the schema. It must never differ from the request's where both have
+//! Owns the schema. It must never differ from the remediation's where both have
 //! the same field: the one is a copy of the other.
 
 use std::collections::BTreeMap;

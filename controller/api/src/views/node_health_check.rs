@@ -133,8 +133,8 @@ impl NodeTemplateRef {
 
     /// The kind of the remediations that are made from the template.
     #[must_use]
-    pub fn request_kind(&self) -> &str {
-        names::request_kind(&self.kind)
+    pub fn remediation_kind(&self) -> &str {
+        names::remediation_kind(&self.kind)
     }
 
     /// The group of the template; empty for Kubernetes' core kinds.
@@ -291,7 +291,10 @@ mod tests {
         assert_eq!((view.min_healthy, view.max_unhealthy), (None, None));
         assert_eq!(view.healthy_delay, HealthyDelay::None);
         let template = view.template.unwrap();
-        assert_eq!((template.request_kind(), template.group()), ("X", "x.y"));
+        assert_eq!(
+            (template.remediation_kind(), template.group()),
+            ("X", "x.y")
+        );
     }
 
     #[test]

@@ -37,8 +37,8 @@ impl TemplateRef {
 
     /// The kind of the remediations that are made from the template.
     #[must_use]
-    pub fn request_kind(&self) -> &str {
-        names::request_kind(&self.kind)
+    pub fn remediation_kind(&self) -> &str {
+        names::remediation_kind(&self.kind)
     }
 }
 

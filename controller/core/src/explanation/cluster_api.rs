@@ -43,8 +43,8 @@ impl Dialect for Check {
 
     fn action_message(action: &Action, kind: &str, owner: Option<&str>) -> String {
         match action {
-            Action::CreateRequest { machine, .. } => format!("creates {kind} {machine}"),
-            Action::DeleteRequest { machine } => {
+            Action::CreateRemediation { machine, .. } => format!("creates {kind} {machine}"),
+            Action::DeleteRemediation { machine } => {
                 format!("deletes {kind} {machine}: the machine is healthy again")
             }
             Action::MarkOwnerRemediated { machine } => {
@@ -54,7 +54,7 @@ impl Dialect for Check {
             Action::UnmarkOwnerRemediated { machine } => format!(
                 "removes OwnerRemediated from Machine {machine}: the machine is healthy again"
             ),
-            Action::ReportForeignRequest { machine, owner } => {
+            Action::ReportForeignRemediation { machine, owner } => {
                 format!("reports on Machine {machine} that {kind} {machine} belongs to {owner}")
             }
         }

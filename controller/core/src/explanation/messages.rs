@@ -49,10 +49,10 @@ pub(super) fn verdict_reason(verdict: &Verdict) -> String {
     }
 }
 
-/// Whether a request of this Machine exists.
-pub(super) fn is_under_way(request: &MachineRemediation) -> bool {
+/// Whether a remediation of this Machine exists.
+pub(super) fn is_under_way(remediation: &MachineRemediation) -> bool {
     matches!(
-        request,
+        remediation,
         MachineRemediation::Open | MachineRemediation::Deleting
     )
 }
@@ -60,17 +60,17 @@ pub(super) fn is_under_way(request: &MachineRemediation) -> bool {
 /// Why nothing is done about a machine for which nothing is due; `None`: it depends on the dialect.
 pub(super) fn waiting_reason(
     verdict: &Verdict,
-    request: &MachineRemediation,
+    remediation: &MachineRemediation,
     deleting: bool,
     open: bool,
 ) -> Option<&'static str> {
     match verdict {
-        Verdict::Unhealthy { .. } if is_under_way(request) => {
+        Verdict::Unhealthy { .. } if is_under_way(remediation) => {
             Some("nothing more: its remediation is under way")
         }
         Verdict::Unhealthy { .. } if deleting => Some("nothing: it is being deleted"),
         Verdict::Unhealthy { .. } if !open => Some("nothing: the limit forbids it"),
-        Verdict::Healthy if *request == MachineRemediation::Deleting => {
+        Verdict::Healthy if *remediation == MachineRemediation::Deleting => {
             Some("waits for its remediation to end")
         }
         Verdict::Skipped(_) => Some("nothing: it is left out"),

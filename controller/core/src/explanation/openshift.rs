@@ -13,8 +13,8 @@ use crate::checks::machines::{
 
 /// The annotation that marks a Machine for `external-baremetal`.
 const MARK: &str = "host.metal3.io/external-remediation";
-/// Kind of the requests of `external-baremetal`.
-const REQUEST: &str = "PowerRemediation";
+/// Kind of the remediations of `external-baremetal`.
+const KIND: &str = "PowerRemediation";
 
 /// The step that is due for a marked Machine.
 #[derive(Debug, Clone)]
@@ -38,13 +38,13 @@ impl MarkStep<'_> {
         Some(match (self.step, &self.carrier) {
             (ExternalStep::Nothing, _) => return None,
             (ExternalStep::DeleteMachine, _) => delete_message(name, self.owner),
-            (ExternalStep::Request, MarkCarrier::Rackhand) => {
-                format!("creates {REQUEST} {name}: its host is power-cycled")
+            (ExternalStep::Create, MarkCarrier::Rackhand) => {
+                format!("creates {KIND} {name}: its host is power-cycled")
             }
-            (ExternalStep::Request, MarkCarrier::OpenShift) => {
+            (ExternalStep::Create, MarkCarrier::OpenShift) => {
                 format!("leaves the host of Machine {name} to OpenShift's own Machine controller")
             }
-            (ExternalStep::Request, MarkCarrier::Unknown(why)) => format!(
+            (ExternalStep::Create, MarkCarrier::Unknown(why)) => format!(
                 "does not begin with the host of Machine {name} before it is known whether \
                  OpenShift's own Machine controller does: {why}"
             ),
@@ -52,7 +52,7 @@ impl MarkStep<'_> {
                 format!("removes {MARK} from Machine {name}: its host came back")
             }
             (ExternalStep::Withdraw, _) => {
-                format!("deletes {REQUEST} {name}: the mark is gone")
+                format!("deletes {KIND} {name}: the mark is gone")
             }
             (ExternalStep::Blocked, _) => format!(
                 "reports on Machine {name} that a person is needed: its host did not come back, and \
@@ -94,11 +94,13 @@ impl Dialect for OpenShiftCheck {
 
     fn action_message(action: &OpenShiftAction, kind: &str, owner: Option<&str>) -> String {
         match action {
-            OpenShiftAction::CreateRequest { machine, .. } => format!("creates {kind} {machine}"),
-            OpenShiftAction::DeleteRequest { machine } => {
+            OpenShiftAction::CreateRemediation { machine, .. } => {
+                format!("creates {kind} {machine}")
+            }
+            OpenShiftAction::DeleteRemediation { machine } => {
                 format!("deletes {kind} {machine}: the machine is healthy again")
             }
-            OpenShiftAction::ReportForeignRequest { machine, owner } => {
+            OpenShiftAction::ReportForeignRemediation { machine, owner } => {
                 format!("reports on Machine {machine} that {kind} {machine} belongs to {owner}")
             }
             OpenShiftAction::MarkExternal { machine } => {
@@ -117,12 +119,12 @@ impl Dialect for OpenShiftCheck {
         &self,
         entry: &MachineEntry<OpenShiftMachine>,
         verdict: &Verdict,
-        request: Option<&str>,
+        remediation: Option<&str>,
     ) -> String {
         let is_marked = entry.target.machine.external_remediation;
-        match (verdict, request) {
-            (Verdict::Unhealthy { .. }, Some(request)) if is_marked => {
-                format!("waits for {request}")
+        match (verdict, remediation) {
+            (Verdict::Unhealthy { .. }, Some(remediation)) if is_marked => {
+                format!("waits for {remediation}")
             }
             (Verdict::Unhealthy { .. }, None) if is_marked => "nothing more: it is marked".into(),
             _ => "nothing".into(),

@@ -139,7 +139,7 @@ impl Display for TargetRemediation {
 fn rows(target: &TargetView, now: Timestamp) -> Vec<[String; COLUMNS.len()]> {
     let time = |at: Option<Timestamp>| at.map_or("-".into(), |at| when(at, now));
     let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".into());
-    let mut requests = target.remediations.iter().map(|r| match r.until {
+    let mut remediations = target.remediations.iter().map(|r| match r.until {
         Some(until) => format!("{r} until {}", when(until, now)),
         None => r.to_string(),
     });
@@ -149,13 +149,13 @@ fn rows(target: &TargetView, now: Timestamp) -> Vec<[String; COLUMNS.len()]> {
         target.verdict.clone(),
         time(target.since),
         time(target.until),
-        requests.next().unwrap_or_else(|| "-".into()),
+        remediations.next().unwrap_or_else(|| "-".into()),
         target.does.clone(),
         target.why.clone(),
     ];
-    let more = requests.map(|request| {
+    let more = remediations.map(|remediation| {
         let mut row: [String; COLUMNS.len()] = Default::default();
-        row[5] = request;
+        row[5] = remediation;
         row
     });
     std::iter::once(first).chain(more).collect()
@@ -186,7 +186,7 @@ impl Display for RemediationView {
         writeln!(
             f,
             "{}: {}, attempt {} of {}{since}",
-            self.request, self.step, self.attempt, self.attempts
+            self.remediation, self.step, self.attempt, self.attempts
         )?;
         let label = if self.blocked { "BLOCKED" } else { "why" };
         line(label, &format!("{} ({})", self.message, self.reason), f)?;

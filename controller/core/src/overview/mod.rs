@@ -213,7 +213,8 @@ impl TimelineEntry {
 #[serde(rename_all = "camelCase")]
 pub struct FinishedRemediation {
     /// `Kind namespace/name`.
-    pub request: String,
+    #[serde(rename = "request")]
+    pub remediation: String,
     /// Name of the Node, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,

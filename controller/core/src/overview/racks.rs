@@ -31,7 +31,7 @@ pub fn overview(facts: &OverviewFacts, now: Timestamp) -> Overview {
     }
     let (racks, counts) = builder.finish();
     let mut remediations: Vec<RemediationEntry> = facts.running.iter().map(entry).collect();
-    remediations.sort_by_key(|r| (!r.view.blocked, r.view.since, r.view.request.clone()));
+    remediations.sort_by_key(|r| (!r.view.blocked, r.view.since, r.view.remediation.clone()));
     let is_recent = |at: Timestamp| now.duration_since(at) <= SHOWN_FOR;
     Overview {
         now,
@@ -176,7 +176,7 @@ impl<'a> Builder<'a> {
             since,
             power: running.and_then(|r| r.power.clone()),
             step: running.map(|r| r.view.step.clone()),
-            remediation: running.map(|r| r.view.request.clone()),
+            remediation: running.map(|r| r.view.remediation.clone()),
             held_by: String::new(),
             fencing_unavailable: node.and_then(|n| n.fencing_unavailable.clone()),
         }

@@ -30,14 +30,14 @@ fn inventory(name: &str, position: &str) -> InventoryEntry {
     }
 }
 
-fn running(request: &str, host: (&str, &str), blocked: bool) -> RunningRemediation {
+fn running(remediation: &str, host: (&str, &str), blocked: bool) -> RunningRemediation {
     RunningRemediation {
         host: Some((host.0.into(), host.1.into())),
         node: None,
         power: Some("Off".into()),
         timeline: Vec::new(),
         view: RemediationView {
-            request: request.into(),
+            remediation: remediation.into(),
             uid: "u".into(),
             strategy: String::new(),
             step: "Draining".into(),
@@ -226,12 +226,15 @@ fn blocked_remediations_sort_first_and_set_the_host_state() {
         ..OverviewFacts::default()
     };
     let overview = overview(&facts, at(30));
-    let requests: Vec<_> = overview
+    let remediations: Vec<_> = overview
         .remediations
         .iter()
-        .map(|r| &r.view.request)
+        .map(|r| &r.view.remediation)
         .collect();
-    assert_eq!(requests, ["PowerRemediation a/i", "PowerRemediation a/h"]);
+    assert_eq!(
+        remediations,
+        ["PowerRemediation a/i", "PowerRemediation a/h"]
+    );
     let states: Vec<_> = overview.racks[0].hosts.iter().map(|h| h.state).collect();
     assert_eq!(states, [HostState::Remediating, HostState::Blocked]);
     assert_eq!(
@@ -244,7 +247,7 @@ fn blocked_remediations_sort_first_and_set_the_host_state() {
 #[test]
 fn finished_remediations_are_shown_for_a_day() {
     let finished = |seconds: i64| FinishedRemediation {
-        request: String::new(),
+        remediation: String::new(),
         node: None,
         host: None,
         created: at(seconds),

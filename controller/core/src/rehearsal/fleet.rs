@@ -14,14 +14,14 @@ use crate::{
     checks::machines::{
         self, Action, MachineRemediation, OpenShiftAction, OpenShiftCheck, Target, Verdict,
     },
-    checks::nodes::{self, NodeCheckStatus, Outside, RemediationId, Request, Step},
+    checks::nodes::{self, NodeCheckStatus, NodeRemediation, Outside, RemediationId, Step},
 };
 
 /// What a check wants for a member now.
 #[derive(Debug)]
 pub(super) enum Wanted {
     /// The remediation of the member.
-    Request { member: Member, causes: Vec<String> },
+    Create { member: Member, causes: Vec<String> },
     /// Its replacement by the owner.
     HandOver { member: Member, causes: Vec<String> },
     /// The end of its remediation, because it is healthy.
@@ -43,7 +43,7 @@ pub(super) struct NodeFleet {
     nodes: BTreeMap<String, Arc<nodes::NodeFacts>>,
     status: NodeCheckStatus,
     /// The remediations of each Node, which the fleet knows.
-    requests: BTreeMap<String, Vec<Request>>,
+    remediations: BTreeMap<String, Vec<NodeRemediation>>,
     /// The steps for which a remediation is wanted.
     steps: BTreeMap<String, Step>,
     /// Why the limit holds an unhealthy Node.
@@ -55,7 +55,7 @@ pub(super) struct NodeFleet {
 impl Wanted {
     pub(super) fn member(&self) -> &Member {
         match self {
-            Self::Request { member, .. }
+            Self::Create { member, .. }
             | Self::HandOver { member, .. }
             | Self::Withdraw { member }
             | Self::TimeOut { member } => member,
@@ -69,7 +69,7 @@ impl NodeFleet {
             fleet: nodes::Fleet::new(check, now),
             nodes: BTreeMap::new(),
             status: NodeCheckStatus::default(),
-            requests: BTreeMap::new(),
+            remediations: BTreeMap::new(),
             steps: BTreeMap::new(),
             closed: None,
             wake_at: None,
@@ -89,21 +89,25 @@ impl NodeFleet {
                 nodes::Action::Create { step, .. } => {
                     let causes = self.causes(&member, now);
                     self.steps.insert(member.clone(), step);
-                    wanted.push(Wanted::Request { member, causes });
+                    wanted.push(Wanted::Create { member, causes });
                 }
-                nodes::Action::Delete { request, .. } => {
-                    self.remove_request(&member, &request);
+                nodes::Action::Delete { remediation, .. } => {
+                    self.remove_remediation(&member, &remediation);
                     wanted.push(Wanted::Withdraw { member });
                 }
-                nodes::Action::Delay { request, since, .. } => {
-                    self.change(&member, &request, |r| r.delayed_since = since);
+                nodes::Action::Delay {
+                    remediation, since, ..
+                } => {
+                    self.change(&member, &remediation, |r| r.delayed_since = since);
                 }
-                nodes::Action::TimeOut { request, at, .. } => {
-                    self.change(&member, &request, |r| r.timed_out = Some(at));
+                nodes::Action::TimeOut {
+                    remediation, at, ..
+                } => {
+                    self.change(&member, &remediation, |r| r.timed_out = Some(at));
                     wanted.push(Wanted::TimeOut { member });
                 }
-                nodes::Action::TellOld { request, .. } => {
-                    self.change(&member, &request, |r| r.told_old = true);
+                nodes::Action::TellOld { remediation, .. } => {
+                    self.change(&member, &remediation, |r| r.told_old = true);
                 }
                 nodes::Action::RenewLease { .. }
                 | nodes::Action::ReleaseLease { .. }
@@ -121,33 +125,38 @@ impl NodeFleet {
         }
     }
 
-    fn change(&mut self, node: &str, id: &RemediationId, change: impl FnOnce(&mut Request)) {
-        let requests = self.requests.get_mut(node);
-        let found = requests.and_then(|all| all.iter_mut().find(|r| r.id == *id));
-        if let Some(request) = found {
-            change(request);
-            self.fleet.put_request(request.clone());
+    fn change(
+        &mut self,
+        node: &str,
+        id: &RemediationId,
+        change: impl FnOnce(&mut NodeRemediation),
+    ) {
+        let remediations = self.remediations.get_mut(node);
+        let found = remediations.and_then(|all| all.iter_mut().find(|r| r.id == *id));
+        if let Some(remediation) = found {
+            change(remediation);
+            self.fleet.put_remediation(remediation.clone());
         }
     }
 
-    fn remove_request(&mut self, node: &str, id: &RemediationId) {
-        self.fleet.remove_request(id);
-        if let Some(requests) = self.requests.get_mut(node) {
-            requests.retain(|request| request.id != *id);
+    fn remove_remediation(&mut self, node: &str, id: &RemediationId) {
+        self.fleet.remove_remediation(id);
+        if let Some(remediations) = self.remediations.get_mut(node) {
+            remediations.retain(|remediation| remediation.id != *id);
         }
     }
 
     /// The remediation that was wanted exists.
-    fn requested(&mut self, node: &str, now: Timestamp) {
+    fn created(&mut self, node: &str, now: Timestamp) {
         let Some(step) = self.steps.remove(node) else {
             return;
         };
         self.created += 1;
         let uid = format!("rehearsed-{}", self.created);
-        let request = Request {
+        let remediation = NodeRemediation {
             id: RemediationId {
                 api_version: step.template.api_version,
-                kind: step.template.request_kind,
+                kind: step.template.remediation_kind,
                 namespace: step.template.namespace,
                 name: format!("{node}-{}", self.created),
             },
@@ -164,53 +173,52 @@ impl NodeFleet {
             told_old: false,
             control_plane: false,
         };
-        self.fleet.put_request(request.clone());
-        self.requests
+        self.fleet.put_remediation(remediation.clone());
+        self.remediations
             .entry(node.to_owned())
             .or_default()
-            .push(request);
+            .push(remediation);
     }
 }
 
 /// What an action of a check of Machines is for a rehearsal.
 enum MachineAction {
-    Request,
+    Create,
     HandOver,
     Withdraw,
 }
 
 fn of_cluster_api(action: &Action) -> Option<MachineAction> {
     match action {
-        Action::CreateRequest { .. } => Some(MachineAction::Request),
+        Action::CreateRemediation { .. } => Some(MachineAction::Create),
         Action::MarkOwnerRemediated { .. } => Some(MachineAction::HandOver),
-        Action::DeleteRequest { .. } => Some(MachineAction::Withdraw),
-        Action::UnmarkOwnerRemediated { .. } | Action::ReportForeignRequest { .. } => None,
+        Action::DeleteRemediation { .. } => Some(MachineAction::Withdraw),
+        Action::UnmarkOwnerRemediated { .. } | Action::ReportForeignRemediation { .. } => None,
     }
 }
 
 /// A mark for external remediation leads to a remediation. A Machine that is deleted is replaced by its owner.
 fn of_openshift(action: &OpenShiftAction) -> Option<MachineAction> {
     match action {
-        OpenShiftAction::CreateRequest { .. } | OpenShiftAction::MarkExternal { .. } => {
-            Some(MachineAction::Request)
+        OpenShiftAction::CreateRemediation { .. } | OpenShiftAction::MarkExternal { .. } => {
+            Some(MachineAction::Create)
         }
         OpenShiftAction::DeleteMachine { .. } => Some(MachineAction::HandOver),
-        OpenShiftAction::DeleteRequest { .. } => Some(MachineAction::Withdraw),
-        OpenShiftAction::ReportForeignRequest { .. } | OpenShiftAction::SkipNoController { .. } => {
-            None
-        }
+        OpenShiftAction::DeleteRemediation { .. } => Some(MachineAction::Withdraw),
+        OpenShiftAction::ReportForeignRemediation { .. }
+        | OpenShiftAction::SkipNoController { .. } => None,
     }
 }
 
-/// What a check of Machines wants. `requested` are the members with a remediation.
+/// What a check of Machines wants. `remediated` are the members with a remediation.
 fn machines_wanted<P: machines::Policy>(
     fleet: &mut machines::Fleet<P>,
-    requested: &BTreeSet<String>,
+    remediated: &BTreeSet<String>,
     convert: impl Fn(&P::Action) -> Option<MachineAction>,
     now: Timestamp,
 ) -> Vec<Wanted> {
     fleet.advance(now);
-    let mut members = requested.clone();
+    let mut members = remediated.clone();
     members.extend(fleet.unhealthy().map(ToString::to_string));
     let mut wanted = Vec::new();
     for member in members {
@@ -218,7 +226,7 @@ fn machines_wanted<P: machines::Policy>(
             continue;
         };
         // The remediation of a mark is not withdrawn by an action: it ends by itself when the Node is healthy.
-        let is_over = *due.verdict == Verdict::Healthy && requested.contains(&member);
+        let is_over = *due.verdict == Verdict::Healthy && remediated.contains(&member);
         let action = match due.action.as_ref().and_then(&convert) {
             None if is_over => Some(MachineAction::Withdraw),
             action => action,
@@ -228,7 +236,7 @@ fn machines_wanted<P: machines::Policy>(
             _ => Vec::new(),
         };
         wanted.extend(action.map(|action| match action {
-            MachineAction::Request => Wanted::Request { member, causes },
+            MachineAction::Create => Wanted::Create { member, causes },
             MachineAction::HandOver => Wanted::HandOver { member, causes },
             MachineAction::Withdraw => Wanted::Withdraw { member },
         }));
@@ -240,17 +248,17 @@ fn put_machine<P: machines::Policy>(
     fleet: &mut machines::Fleet<P>,
     machine: P::Machine,
     node: machines::NodeView,
-    is_requested: bool,
+    has_remediation: bool,
     now: Timestamp,
 ) {
-    let request = match is_requested {
+    let remediation = match has_remediation {
         true => MachineRemediation::Open,
         false => MachineRemediation::None,
     };
     let target = Target {
         machine,
         node,
-        request,
+        remediation,
     };
     fleet.put(target, now);
 }
@@ -263,13 +271,13 @@ fn machine_limit<P: machines::Policy>(fleet: &machines::Fleet<P>) -> Option<Stri
 
 impl CheckFleet {
     /// Adds a member or replaces its facts.
-    pub(super) fn put(&mut self, facts: MemberFacts, is_requested: bool, now: Timestamp) {
+    pub(super) fn put(&mut self, facts: MemberFacts, has_remediation: bool, now: Timestamp) {
         match (self, facts) {
             (Self::Machines(fleet), MemberFacts::Machine { machine, node }) => {
-                put_machine(fleet, machine, node, is_requested, now);
+                put_machine(fleet, machine, node, has_remediation, now);
             }
             (Self::OpenShift(fleet), MemberFacts::OpenShift { machine, node }) => {
-                put_machine(fleet, machine, node, is_requested, now);
+                put_machine(fleet, machine, node, has_remediation, now);
             }
             (Self::Nodes(nodes), MemberFacts::Node(node)) => {
                 let node = Arc::new(node);
@@ -292,29 +300,29 @@ impl CheckFleet {
         }
     }
 
-    /// What the check wants. `requested` are the members with a remediation.
-    pub(super) fn wanted(&mut self, requested: &BTreeSet<String>, now: Timestamp) -> Vec<Wanted> {
+    /// What the check wants. `remediated` are the members with a remediation.
+    pub(super) fn wanted(&mut self, remediated: &BTreeSet<String>, now: Timestamp) -> Vec<Wanted> {
         match self {
-            Self::Machines(fleet) => machines_wanted(fleet, requested, of_cluster_api, now),
-            Self::OpenShift(fleet) => machines_wanted(fleet, requested, of_openshift, now),
+            Self::Machines(fleet) => machines_wanted(fleet, remediated, of_cluster_api, now),
+            Self::OpenShift(fleet) => machines_wanted(fleet, remediated, of_openshift, now),
             Self::Nodes(nodes) => nodes.wanted(now),
         }
     }
 
     /// A remediation that the check wanted exists from now on.
-    pub(super) fn requested(&mut self, member: &str, now: Timestamp) {
+    pub(super) fn created(&mut self, member: &str, now: Timestamp) {
         match self {
-            Self::Machines(fleet) => fleet.set_request(member, MachineRemediation::Open, now),
-            Self::OpenShift(fleet) => fleet.set_request(member, MachineRemediation::Open, now),
-            Self::Nodes(nodes) => nodes.requested(member, now),
+            Self::Machines(fleet) => fleet.set_remediation(member, MachineRemediation::Open, now),
+            Self::OpenShift(fleet) => fleet.set_remediation(member, MachineRemediation::Open, now),
+            Self::Nodes(nodes) => nodes.created(member, now),
         }
     }
 
     /// The remediation of a member is over.
     pub(super) fn ended(&mut self, member: &str, now: Timestamp) {
         match self {
-            Self::Machines(fleet) => fleet.set_request(member, MachineRemediation::None, now),
-            Self::OpenShift(fleet) => fleet.set_request(member, MachineRemediation::None, now),
+            Self::Machines(fleet) => fleet.set_remediation(member, MachineRemediation::None, now),
+            Self::OpenShift(fleet) => fleet.set_remediation(member, MachineRemediation::None, now),
             // A NodeHealthCheck deletes the remediation itself, once the Node is healthy.
             Self::Nodes(_) => {}
         }

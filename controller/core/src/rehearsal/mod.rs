@@ -266,20 +266,18 @@ impl Rehearsal {
             return false;
         };
         let mut has_changed = false;
-        let requested = self.hosts.iter().filter(|((of, _), _)| *of == check);
-        let requested = requested.filter(|(_, host)| host.remediation.is_some());
-        let requested = requested.map(|((_, member), _)| member.clone()).collect();
-        for wanted in fleet.wanted(&requested, self.now) {
+        let remediated = self.hosts.iter().filter(|((of, _), _)| *of == check);
+        let remediated = remediated.filter(|(_, host)| host.remediation.is_some());
+        let remediated = remediated.map(|((_, member), _)| member.clone()).collect();
+        for wanted in fleet.wanted(&remediated, self.now) {
             let member = wanted.member().clone();
             let Some(host) = self.hosts.get_mut(&(check, member.clone())) else {
                 continue;
             };
             let node = host.facts.node.clone();
             match wanted {
-                Wanted::Request { causes, .. }
-                    if !host.is_settled && host.remediation.is_none() =>
-                {
-                    let number = self.report.request(name, &member, node, causes, self.now);
+                Wanted::Create { causes, .. } if !host.is_settled && host.remediation.is_none() => {
+                    let number = self.report.add(name, &member, node, causes, self.now);
                     host.remediation = Some(Assumed {
                         active: active(name, &member, number, host, self.now),
                         node: host.facts.node.clone(),
@@ -287,16 +285,16 @@ impl Rehearsal {
                         held: None,
                         number,
                     });
-                    fleet.requested(&member, self.now);
+                    fleet.created(&member, self.now);
                     has_changed = true;
                 }
                 Wanted::HandOver { causes, .. } if !host.is_settled => {
-                    let number = self.report.request(name, &member, node, causes, self.now);
+                    let number = self.report.add(name, &member, node, causes, self.now);
                     self.report
                         .end(number, RehearsalOutcome::HandedOver, self.now);
                     host.is_settled = true;
                 }
-                Wanted::Request { .. } | Wanted::HandOver { .. } => {}
+                Wanted::Create { .. } | Wanted::HandOver { .. } => {}
                 // One that has begun is finished first (F11).
                 Wanted::Withdraw { .. } | Wanted::TimeOut { .. } => {
                     let outcome = match wanted {
@@ -312,7 +310,7 @@ impl Rehearsal {
                 }
             }
         }
-        // As it is after the requests of this moment.
+        // As it is once the remediations of this moment are created.
         self.report.limit(name, fleet.limit(), self.now);
         has_changed
     }

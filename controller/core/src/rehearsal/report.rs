@@ -163,7 +163,7 @@ pub struct Totals {
     pub held_by_shared_causes: usize,
     /// Remediations under way at one time, at most.
     pub most_concurrent: usize,
-    /// Seconds that remediations waited between request and begin, in all.
+    /// Seconds that remediations waited between creation and begin, in all.
     pub waited_seconds: i64,
     /// Seconds of the longest wait.
     pub longest_wait_seconds: i64,
@@ -181,8 +181,8 @@ impl RehearsalReport {
         }
     }
 
-    /// Records a request and returns its number.
-    pub(super) fn request(
+    /// Records a remediation and returns its number.
+    pub(super) fn add(
         &mut self,
         check: &str,
         machine: &str,

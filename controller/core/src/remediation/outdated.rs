@@ -81,7 +81,7 @@ type Position = (AttemptKey, u8, u32, u32);
 const OFF: u8 = 1;
 const ON: u8 = 2;
 
-/// Whether the state is older than the journal of one agent. `state`: as stored; `None`: the request has
+/// Whether the state is older than the journal of one agent. `state`: as stored; `None`: the remediation has
 /// none. `entries`: what that journal has of this remediation, the newest first.
 ///
 /// A state is written before its operation is begun, so a journal is ahead of it only if the state was set

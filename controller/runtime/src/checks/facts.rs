@@ -60,7 +60,7 @@ pub(super) fn unreachable(index: &Index, cluster: &Key, feeds: &[Kind]) -> Optio
 }
 
 /// Whether a remediation with the name of the Machine belongs to the Machine.
-pub(super) fn request(
+pub(super) fn remediation(
     machine_uid: &str,
     owners: &[(String, String, String)],
     deleting: bool,

@@ -102,8 +102,8 @@ impl FleetObjects {
             let target = Target {
                 machine: cluster_api::machine(&machine),
                 node: self.node(machine.node_name.as_deref()),
-                request: match &view.remediation_template {
-                    Some(template) => self.request(template, &machine, &cluster.namespace),
+                remediation: match &view.remediation_template {
+                    Some(template) => self.remediation(template, &machine, &cluster.namespace),
                     None => MachineRemediation::None,
                 },
             };
@@ -135,18 +135,18 @@ impl FleetObjects {
     }
 
     /// The remediation of a Machine, of the kind that this template creates.
-    pub(crate) fn request(
+    pub(crate) fn remediation(
         &self,
         template: &TemplateRef,
         machine: &MachineView,
         namespace: &str,
     ) -> MachineRemediation {
         let group = group_of(&template.api_version);
-        self.request_of(group, template.request_kind(), machine, namespace)
+        self.remediation_of(group, template.remediation_kind(), machine, namespace)
     }
 
     /// The remediation of a Machine, of this kind.
-    pub(in crate::checks) fn request_of(
+    pub(in crate::checks) fn remediation_of(
         &self,
         group: &str,
         kind: &str,
@@ -163,7 +163,7 @@ impl FleetObjects {
             .iter()
             .map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone()))
             .collect();
-        facts::request(&machine.meta.uid, &owners, meta.is_deleting())
+        facts::remediation(&machine.meta.uid, &owners, meta.is_deleting())
     }
 }
 

@@ -5,11 +5,11 @@
 
 mod drain;
 mod etcd_guard;
-mod facts;
 mod host_workload;
 mod lease_observations;
 pub(crate) mod node_absence;
 mod node_comparison;
+mod node_conversion;
 mod reader;
 mod roles;
 pub(crate) mod sync;
@@ -33,10 +33,10 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use etcd_guard::{OPENSHIFT_NODE_LABEL, ask_guard};
 
-pub use facts::is_tainted_by_rackhand;
-pub(crate) use facts::{node_facts, node_label, ready};
 pub(crate) use lease_observations::LeaseObservations;
 pub(crate) use node_comparison::NodeComparisons;
+pub use node_conversion::is_tainted_by_rackhand;
+pub(crate) use node_conversion::{node_facts, node_label, ready};
 pub(crate) use reader::{ReadClient, WorkloadReader};
 use roles::NODE_ROLES;
 pub(crate) use roles::{machine_roles, node_roles};
@@ -192,7 +192,7 @@ impl Workloads {
         loop {
             let mut wanted: BTreeSet<Key> = index.clusters().into_iter().collect();
             wanted.extend(self.kept.users.lock().keys().cloned());
-            if index.has_requests_by_node() || index.watches_own_nodes() {
+            if index.has_remediations_by_node() || index.watches_own_nodes() {
                 wanted.insert(Key::local());
             }
             running.retain(|key, token| {

@@ -124,7 +124,7 @@ impl Running {
 
 /// The end of a remediation.
 pub(crate) struct Finish<'a> {
-    pub(crate) request: String,
+    pub(crate) remediation: String,
     pub(crate) state: Option<&'a State>,
     pub(crate) at: Timestamp,
     pub(crate) outcome: &'static str,
@@ -172,7 +172,7 @@ impl History {
         let host = finish.state.and_then(|s| s.host.as_ref());
         let cause = running.as_ref().and_then(|r| r.shared_cause.clone());
         let finished = FinishedRemediation {
-            request: finish.request,
+            remediation: finish.remediation,
             node: finish
                 .state
                 .and_then(|s| s.attempt.node.as_ref())
@@ -279,7 +279,7 @@ mod tests {
 
     fn finish(history: &History, uid: &str, seconds: i64) {
         let finish = Finish {
-            request: format!("PowerRemediation a/{uid}"),
+            remediation: format!("PowerRemediation a/{uid}"),
             state: None,
             at: at(seconds),
             outcome: "succeeded",

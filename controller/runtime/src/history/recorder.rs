@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Histories,
-    entry::{is_worth_recording, merge, object_name, request_id, unrecorded},
+    entry::{is_worth_recording, merge, object_name, remediation_id, unrecorded},
     offenders::occurrence,
     queue::Batch,
     shared_cause::cause_line,
@@ -240,13 +240,13 @@ impl Histories {
     /// Whether the remediation was one of this controller's and does not exist any more. The remediations
     /// were listed live before.
     fn is_gone(&self, entry: &HostRemediation) -> bool {
-        let Some(id) = request_id(entry) else {
+        let Some(id) = remediation_id(entry) else {
             return false;
         };
         let watched = self.namespace.as_ref();
         let mine = watched.is_none_or(|namespace| *namespace == entry.namespace)
             && self.served.known(id.kind).is_some();
-        let found = self.index.request(&id);
+        let found = self.index.remediation(&id);
         let exists = found.is_some_and(|found| found.object.uid().as_ref() == Some(&entry.uid));
         mine && !exists
     }
@@ -279,7 +279,7 @@ fn finished_remediation(
     entry: &HostRemediation,
 ) -> Option<FinishedRemediation> {
     Some(FinishedRemediation {
-        request: format!("{} {}/{}", entry.kind, entry.namespace, entry.name),
+        remediation: format!("{} {}/{}", entry.kind, entry.namespace, entry.name),
         node: entry.node.clone(),
         host: Some(format!("{}/{}", spec.rack, spec.host)),
         created: entry.created_at,

@@ -94,8 +94,8 @@ pub(crate) fn fleet(index: &Index) -> Vec<FleetMember> {
         let checked = index.openshift_checks().iter().any(|(check, entry)| {
             check.namespace == key.namespace
                 && entry.view.as_ref().is_ok_and(|c| {
-                    let requests = is_ours(c.remediation_template.as_ref());
-                    (requests || c.external_baremetal)
+                    let has_template = is_ours(c.remediation_template.as_ref());
+                    (has_template || c.external_baremetal)
                         && view.is_some_and(|view| c.selector.matches(&view.meta.labels))
                 })
         });

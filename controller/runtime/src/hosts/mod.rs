@@ -100,7 +100,7 @@ fn machine_key(machine: &MachineView) -> Key {
 /// and [`of_openshift`] the Node of a Machine of OpenShift.
 pub(crate) fn target(
     index: &Index,
-    request: &Key,
+    remediation: &Key,
     view: &RemediationObject,
     state: Option<&State>,
 ) -> Target {
@@ -113,7 +113,7 @@ pub(crate) fn target(
             cluster: Some(Key::local()),
             node: marked,
             by_node: false,
-            openshift: Some(Key::new(&request.namespace, &owner.name)),
+            openshift: Some(Key::new(&remediation.namespace, &owner.name)),
         };
     }
     if let Some(node) = view.node() {
@@ -126,7 +126,7 @@ pub(crate) fn target(
         };
     }
     let machine = view.machine().and_then(|owner| {
-        let found = index.machine(&Key::new(&request.namespace, &owner.name))?;
+        let found = index.machine(&Key::new(&remediation.namespace, &owner.name))?;
         // A later Machine of the same name is another Machine.
         (found.object.metadata.uid.as_deref() == Some(&owner.uid)).then_some(found)
     });
@@ -134,7 +134,7 @@ pub(crate) fn target(
     let named = || {
         let of_machine = read.and_then(|m| m.cluster_name.clone());
         let name = of_machine.or_else(|| view.meta().labels.get(CLUSTER_NAME_LABEL).cloned())?;
-        Some(Key::new(&request.namespace, name))
+        Some(Key::new(&remediation.namespace, name))
     };
     // A pinned Cluster takes precedence: the Machine may be deleted and the label changed.
     let pinned = state.and_then(|s| s.cluster.as_deref()).map(Key::parse);

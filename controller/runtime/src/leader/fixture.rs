@@ -42,7 +42,7 @@ impl Leading {
         let (leader, cancel) = leader(client).await;
         let mut registry = Registry::default();
         let metrics = LeaderMetrics::register(&mut registry);
-        let (writer, writing) = Writer::new(&leader, metrics, Lane::Requests);
+        let (writer, writing) = Writer::new(&leader, metrics, Lane::Checks);
         tokio::spawn(writing);
         let (events, sending) = Events::new(client.clone(), &leader, writer.clone());
         tokio::spawn(sending);

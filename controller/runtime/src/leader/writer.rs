@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// Creation and deletion of remediations.
-    Requests,
+    Checks,
     /// State and actions of running remediations.
     Remediation,
     /// Events, and conditions and statuses that no controller acts on.
@@ -29,12 +29,12 @@ pub(crate) enum Lane {
 }
 
 impl Lane {
-    const ALL: [Self; 3] = [Self::Requests, Self::Remediation, Self::Reports];
+    const ALL: [Self; 3] = [Self::Checks, Self::Remediation, Self::Reports];
 
     /// Maximum number of writes in flight. Each waits for the disk of the API server.
     fn places(self) -> usize {
         match self {
-            Self::Requests => 32,
+            Self::Checks => 32,
             Self::Remediation => 16,
             Self::Reports => 8,
         }

@@ -48,8 +48,8 @@ pub(super) struct Search {
 impl Search {
     /// Looks at every host once.
     pub(super) async fn run(&mut self, context: &OrphanedHolds) -> Result<(), ApiError> {
-        let requests = context.index.requests().into_iter();
-        let known: BTreeSet<String> = requests
+        let remediations = context.index.remediations().into_iter();
+        let known: BTreeSet<String> = remediations
             .filter_map(|(_, entry)| entry.object.uid())
             .collect();
         let mut found = BTreeMap::new();
@@ -298,7 +298,7 @@ fn target_of(context: &OrphanedHolds, key: &Key) -> Option<Target> {
 fn remediation_of(context: &OrphanedHolds, host: &Key, target: &Target) -> Option<String> {
     let machine = target.machine_key();
     let name = host.to_string();
-    for (id, entry) in context.index.requests() {
+    for (id, entry) in context.index.remediations() {
         let uid = entry.object.uid().unwrap_or_default();
         let state = recorded_state(&context.index, &uid);
         let state = match &state {

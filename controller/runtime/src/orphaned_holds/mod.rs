@@ -98,8 +98,8 @@ pub(crate) async fn run(context: OrphanedHolds, cancel: CancellationToken) {
 /// The holds that no remediation needs, by a live read (F12).
 async fn left(context: &OrphanedHolds) -> Result<Vec<AgentHold>, ApiError> {
     let mut holds = context.holds.list();
-    let requests = context.index.requests().into_iter();
-    let needed: BTreeSet<String> = requests
+    let remediations = context.index.remediations().into_iter();
+    let needed: BTreeSet<String> = remediations
         .filter(|(id, entry)| has_finalizer(id.kind, entry.object.finalizers()))
         .filter_map(|(_, entry)| entry.object.uid())
         .collect();

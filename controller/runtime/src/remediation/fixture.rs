@@ -46,8 +46,9 @@ use crate::{
 };
 
 pub(crate) const NODE: &str = "/api/v1/nodes/n1";
-pub(crate) const REQUEST: &str = "/apis/rackhand.dev/v1alpha1/namespaces/ns/powerremediations/m1";
-/// Of the remediation at [`REQUEST`].
+pub(crate) const REMEDIATION: &str =
+    "/apis/rackhand.dev/v1alpha1/namespaces/ns/powerremediations/m1";
+/// Of the remediation at [`REMEDIATION`].
 pub(crate) const STATE: &str = "/apis/rackhand.dev/v1alpha1/remediationstates/uid-r1";
 pub(crate) const HOST: &str = "/apis/metal3.io/v1alpha1/namespaces/ns/baremetalhosts/h1";
 pub(crate) const MACHINE: &str = "/apis/cluster.x-k8s.io/v1beta1/namespaces/ns/machines/m1";
@@ -59,7 +60,7 @@ pub(crate) const CLUSTER: &str = "/apis/cluster.x-k8s.io/v1beta1/namespaces/ns/c
 
 /// API version and path of each kind.
 const KINDS: [(Kind, &str, &str); 8] = [
-    (Kind::PowerRemediation, "v1alpha1", REQUEST),
+    (Kind::PowerRemediation, "v1alpha1", REMEDIATION),
     (Kind::RemediationState, "v1alpha1", STATE),
     (Kind::BareMetalHost, "v1alpha1", HOST),
     (Kind::Machine, "v1beta1", MACHINE),
@@ -250,7 +251,7 @@ impl Fixture {
         let uid = "uid-r1";
         let cursor = serde_json::to_value(state).unwrap();
         objects.put(
-            REQUEST,
+            REMEDIATION,
             of(
                 Kind::PowerRemediation,
                 "v1alpha1",
@@ -409,11 +410,12 @@ impl Fixture {
     /// A remediation that names a Node of the management cluster and no Machine; the Node names its host.
     pub(crate) async fn by_node() -> Self {
         let this = Self::new(&state(Step::Pending)).await;
-        let mut request = this.objects.get(REQUEST).unwrap();
-        request["metadata"]["ownerReferences"] = json!([]);
-        request["metadata"]["annotations"] = json!({ "remediation.medik8s.io/node-name": "n1" });
-        this.objects.put(REQUEST, request);
-        this.watch(Kind::PowerRemediation, REQUEST);
+        let mut remediation = this.objects.get(REMEDIATION).unwrap();
+        remediation["metadata"]["ownerReferences"] = json!([]);
+        remediation["metadata"]["annotations"] =
+            json!({ "remediation.medik8s.io/node-name": "n1" });
+        this.objects.put(REMEDIATION, remediation);
+        this.watch(Kind::PowerRemediation, REMEDIATION);
         let labels = json!({ "metadata": { "labels": { "metal3.io/uuid": "uid-h1" } } });
         this.objects.change(NODE, &labels);
         let client = this.client.clone();

@@ -38,8 +38,8 @@ pub(crate) fn remediations(objects: Vec<DynamicObject>) -> Result<usize, String>
     }
     let config = Config::default();
     let racks: Racks = [].into_iter().collect();
-    let requests = index.requests();
-    for (id, entry) in &requests {
+    let remediations = index.remediations();
+    for (id, entry) in &remediations {
         let view = entry.view.as_ref().map_err(ToString::to_string)?;
         let state = displayed_state::displayed_state(id.kind, &entry.object)?;
         let mut target = target(&index, &id.key, view, state.as_ref());
@@ -54,5 +54,5 @@ pub(crate) fn remediations(objects: Vec<DynamicObject>) -> Result<usize, String>
             bmh_facts(&view, &key, &id.key.name, &BTreeSet::new());
         }
     }
-    Ok(requests.len())
+    Ok(remediations.len())
 }

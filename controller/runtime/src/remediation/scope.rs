@@ -70,7 +70,7 @@ impl<C> Scope<C> {
         if !is_event(warning, reason) {
             return;
         }
-        if let Some(entry) = index.request(&self.id) {
+        if let Some(entry) = index.remediation(&self.id) {
             events.send(&entry.object, warning, reason, message);
         }
     }
@@ -107,7 +107,7 @@ impl Memory {
 
     /// When the object was created.
     pub(super) fn created(&self) -> Option<Timestamp> {
-        let entry = self.snapshot.request.as_ref()?;
+        let entry = self.snapshot.object.as_ref()?;
         Some(entry.object.metadata.creation_timestamp.as_ref()?.0)
     }
 }

@@ -231,7 +231,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
             client: client.clone(),
             served: served.clone(),
             index: index.clone(),
-            writer: writer.on(Lane::Requests),
+            writer: writer.on(Lane::Checks),
             events: events.clone(),
             metrics: metrics.checks.clone(),
             ownership,
@@ -243,7 +243,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
     let (scanning, cancelled) = (of_cluster_api.clone(), cancel.clone());
     actors.spawn(async move {
         checks::orphan_scan::run(scanning, namespace, cancelled).await;
-        "scan for orphaned requests"
+        "scan for orphaned remediations"
     });
     let cancelled = cancel.clone();
     actors.spawn(async move {

@@ -10,7 +10,7 @@ use super::{
     object::{Kind, Served, api, list_pages},
 };
 
-/// Our finalizer on requests of this kind.
+/// Our finalizer on remediations of this kind.
 pub(crate) fn finalizer(kind: Kind) -> &'static str {
     if kind == Kind::PowerRemediation {
         POWER_REMEDIATION_FINALIZER

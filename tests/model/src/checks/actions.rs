@@ -72,7 +72,7 @@ pub enum Watch {
     /// Nodes.
     Nodes,
     /// Remediations, by a watch of their own.
-    Requests,
+    Remediations,
 }
 
 /// Everything that can happen.
@@ -84,7 +84,7 @@ pub enum Action {
     Call(usize),
     /// The remediation of a machine succeeds: its Node is Ready again.
     Heal(usize),
-    /// A request that is deleted is gone, because its remediator has ended.
+    /// A remediation that is deleted is gone, because its remediator has ended.
     Gone(Name),
     /// A live read confirms that a Node is gone.
     ConfirmAbsent(usize),
@@ -110,11 +110,11 @@ impl Setting {
             (Watch::Checks, api.checks.is_settled()),
             (Watch::Machines, api.machines.is_settled()),
             (Watch::Nodes, api.nodes.is_settled()),
-            (Watch::Requests, api.requests.is_settled()),
+            (Watch::Remediations, api.remediations.is_settled()),
         ];
         let pending = pending.into_iter().filter(|(_, settled)| !settled);
         all.extend(pending.map(|(watch, _)| Action::Deliver(watch)));
-        for (name, stored) in &api.requests.objects {
+        for (name, stored) in &api.remediations.objects {
             let (machine, uid) = stored.value.of;
             let known = api.machines.objects.get(machine);
             let orphan = known.is_none_or(|known| known.uid != uid);
@@ -201,7 +201,7 @@ impl Setting {
                 let version = &mut next.api.version;
                 next.api.nodes.put(MACHINES[place], true, version);
             }
-            Action::Gone(name) => next.api.requests.remove(name, &mut next.api.version),
+            Action::Gone(name) => next.api.remediations.remove(name, &mut next.api.version),
             Action::ConfirmAbsent(place) => {
                 next.api.absent.insert(MACHINES[place]);
                 next.engine
@@ -241,7 +241,7 @@ impl Setting {
                 api.checks.fall_back(&older.checks, version);
                 api.machines.fall_back(&older.machines, version);
                 api.nodes.fall_back(&older.nodes, version);
-                api.requests.fall_back(&older.requests, version);
+                api.remediations.fall_back(&older.remediations, version);
                 api.absent.clear();
                 w.engine = Engine::new(api, breakage);
             }

@@ -9,11 +9,11 @@ pub enum Breakage {
     LimitOfOwnHandovers,
     ViewNotRead,
     ListsNotAwaited,
-    RequestsNotRead,
+    RemediationsNotRead,
     SettlingSkipped,
     OverlapIgnored,
     OrphansKept,
-    RecoveredKeepsRequest,
+    RecoveredKeepsRemediation,
     AbsentCheckTrusted,
     OtherChecksByView,
     ClosedKeepsCleared,
@@ -26,11 +26,11 @@ impl Breakage {
         Self::LimitOfOwnHandovers,
         Self::ViewNotRead,
         Self::ListsNotAwaited,
-        Self::RequestsNotRead,
+        Self::RemediationsNotRead,
         Self::SettlingSkipped,
         Self::OverlapIgnored,
         Self::OrphansKept,
-        Self::RecoveredKeepsRequest,
+        Self::RecoveredKeepsRemediation,
         Self::AbsentCheckTrusted,
         Self::OtherChecksByView,
         Self::ClosedKeepsCleared,
@@ -43,11 +43,11 @@ impl Breakage {
             Self::LimitOfOwnHandovers => "the limit counts what this process handed over",
             Self::ViewNotRead => "a machine is handed over without a live read",
             Self::ListsNotAwaited => "a view that is behind its live read is acted on",
-            Self::RequestsNotRead => "a new leader forgets the requests of the former one",
+            Self::RemediationsNotRead => "a new leader forgets the remediations of the former one",
             Self::SettlingSkipped => "the rest of a burst is not waited for",
             Self::OverlapIgnored => "two checks that overlap act both",
-            Self::OrphansKept => "the requests of a deleted check are kept",
-            Self::RecoveredKeepsRequest => "a recovered machine keeps its request",
+            Self::OrphansKept => "the remediations of a deleted check are kept",
+            Self::RecoveredKeepsRemediation => "a recovered machine keeps its remediation",
             Self::AbsentCheckTrusted => "a check that the view lacks counts as deleted",
             Self::OtherChecksByView => "another check that the view lacks covers nothing",
             Self::ClosedKeepsCleared => "a live read from before the limit closed counts",
@@ -60,10 +60,10 @@ impl Breakage {
         let setting = match self {
             Self::LimitOfOwnHandovers
             | Self::SettlingSkipped
-            | Self::RecoveredKeepsRequest
+            | Self::RecoveredKeepsRemediation
             | Self::ChangeMissed
             | Self::ViewNotRead => Setting::checks(0),
-            Self::ListsNotAwaited | Self::RequestsNotRead => Setting {
+            Self::ListsNotAwaited | Self::RemediationsNotRead => Setting {
                 faults: vec![Fault::TakeoverBehind],
                 ..Setting::checks(1)
             },

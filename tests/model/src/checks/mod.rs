@@ -1,6 +1,6 @@
 //! Health checks: one engine over a small fleet, with the cores that judge and keep its books in production.
 //!
-//! The watches of checks, machines, Nodes and requests lag independently; calls take any time; another
+//! The watches of checks, machines, Nodes and remediations lag independently; calls take any time; another
 //! process may take over whose view is far behind. What is done is judged by the fleet as it really is.
 
 mod actions;
@@ -69,7 +69,7 @@ impl Setting {
         }
     }
 
-    /// Two checks that select the same machines and make different requests.
+    /// Two checks that select the same machines and make different remediations.
     pub fn overlap(budget: u8) -> Self {
         let mut faults = FAULTS.to_vec();
         faults.retain(|fault| *fault != Fault::CheckCreated);
@@ -82,7 +82,7 @@ impl Setting {
         }
     }
 
-    /// One check; another one that makes the same requests may come.
+    /// One check; another one that makes the same remediations may come.
     pub fn covered(budget: u8) -> Self {
         Self {
             name: "covered",
@@ -155,12 +155,12 @@ impl Model for Setting {
                 !is(w, Wrong::Withdrawn)
             }),
             Property::always("L1: it settles", |_, w: &World| !is(w, Wrong::Unsettled)),
-            Property::sometimes("a request is made", |_, w: &World| {
-                !w.api.requests.objects.is_empty()
+            Property::sometimes("a remediation is made", |_, w: &World| {
+                !w.api.remediations.objects.is_empty()
             }),
             Property::sometimes("a fleet is healed", |_, w: &World| {
                 w.failures == 0
-                    && w.api.requests.objects.is_empty()
+                    && w.api.remediations.objects.is_empty()
                     && MACHINES.iter().all(|name| !w.api.is_unhealthy(name))
             }),
         ]

@@ -15,8 +15,8 @@ pub const MACHINES: [Name; 3] = ["m1", "m2", "m3"];
 /// The names of all checks; the first is the older one.
 pub const CHECKS: [Name; 2] = ["check-a", "check-b"];
 
-/// The name of the request of a machine, by the template that it is made from.
-pub fn request_name(machine: Name, template: usize) -> Name {
+/// The name of the remediation of a machine, by the template that it is made from.
+pub fn remediation_name(machine: Name, template: usize) -> Name {
     let names = [
         ["m1 from template a", "m1 from template b"],
         ["m2 from template a", "m2 from template b"],
@@ -34,15 +34,15 @@ pub struct CheckValue {
     pub limit: Limit,
     /// It selects the first machine no more.
     pub narrowed: bool,
-    /// From which template its requests are made.
+    /// From which template its remediations are made.
     pub template: usize,
     /// Seconds by which it is younger than the oldest.
     pub created: u64,
 }
 
-/// What matters of a request.
+/// What matters of a remediation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct RequestValue {
+pub struct RemediationValue {
     /// Name and UID of its machine.
     pub of: (Name, u8),
     /// Name and UID of the check that made it.
@@ -63,7 +63,7 @@ pub struct Api {
     /// Nodes: whether they are Ready.
     pub nodes: Kind<bool>,
     /// Remediations.
-    pub requests: Kind<RequestValue>,
+    pub remediations: Kind<RemediationValue>,
     /// Nodes that a live read has not found.
     pub absent: BTreeSet<Name>,
     /// The latest resourceVersion.
@@ -77,7 +77,7 @@ impl Api {
             checks: Kind::new(checks.iter().cloned()),
             machines: Kind::new(MACHINES.map(|name| (name, ()))),
             nodes: Kind::new(MACHINES.map(|name| (name, true))),
-            requests: Kind::new([]),
+            remediations: Kind::new([]),
             absent: BTreeSet::new(),
             version: 0,
         }
@@ -107,8 +107,8 @@ impl Api {
             .copied()
             .collect();
         let counts = |name: &&Name| {
-            let request = request_name(name, check.template);
-            self.is_unhealthy(name) || self.requests.get(request).is_some()
+            let remediation = remediation_name(name, check.template);
+            self.is_unhealthy(name) || self.remediations.get(remediation).is_some()
         };
         let expected = u32::try_from(machines.len()).unwrap_or(u32::MAX);
         let not_healthy = machines.iter().filter(counts).count();
@@ -126,15 +126,20 @@ impl Api {
         most.map_or(0, |most| most as usize)
     }
 
-    /// Whether no live check stands behind a request any more. `by_view`: by what the view shows of the
+    /// Whether no live check stands behind a remediation any more. `by_view`: by what the view shows of the
     /// check that made it and of its machine; `others_by_view`: of other checks.
-    pub fn is_orphan(&self, request: &RequestValue, by_view: bool, others_by_view: bool) -> bool {
+    pub fn is_orphan(
+        &self,
+        remediation: &RemediationValue,
+        by_view: bool,
+        others_by_view: bool,
+    ) -> bool {
         let machines = if by_view {
             &self.machines.view
         } else {
             &self.machines.objects
         };
-        let (machine, uid) = request.of;
+        let (machine, uid) = remediation.of;
         if machines.get(machine).is_none_or(|known| known.uid != uid) {
             // With its machine it is deleted by the garbage collector.
             return false;
@@ -146,7 +151,7 @@ impl Api {
                 &self.checks.objects
             }
         };
-        let (maker, maker_uid) = request.maker;
+        let (maker, maker_uid) = remediation.maker;
         let state = |name: Name, by_view: bool| {
             let check = of(by_view).get(name)?;
             Some(CheckState {
@@ -156,7 +161,7 @@ impl Api {
                 cluster_active: true,
                 dry_run: false,
                 selects: Self::is_selected(&check.value, machine),
-                makes: check.value.template == request.template,
+                makes: check.value.template == remediation.template,
             })
         };
         let others = of(others_by_view).keys();
@@ -173,13 +178,13 @@ impl Api {
 
     /// A quorum read of what feeds a check.
     pub fn list(&self, template: usize, breakage: Option<Breakage>) -> Listed {
-        let requests_read = breakage != Some(Breakage::RequestsNotRead);
+        let remediations_read = breakage != Some(Breakage::RemediationsNotRead);
         let behind = [
             self.checks.list(self.version, |_| true),
             self.machines.list(self.version, |()| true),
             self.nodes.list(self.version, |_| true),
-            self.requests.list(self.version, |request| {
-                requests_read && request.template == template
+            self.remediations.list(self.version, |remediation| {
+                remediations_read && remediation.template == template
             }),
         ];
         Listed {
@@ -190,12 +195,12 @@ impl Api {
 
     /// Whether the view has reached a live read.
     pub fn reaches(&self, listed: &mut Listed) -> bool {
-        let [checks, machines, nodes, requests] = &mut listed.behind;
+        let [checks, machines, nodes, remediations] = &mut listed.behind;
         let reached = [
             self.checks.reaches(checks),
             self.machines.reaches(machines),
             self.nodes.reaches(nodes),
-            self.requests.reaches(requests),
+            self.remediations.reaches(remediations),
         ];
         reached.into_iter().all(|reached| reached)
     }
@@ -216,12 +221,12 @@ impl Api {
             settle(&mut self.checks);
             settle(&mut self.machines);
             settle(&mut self.nodes);
-            settle(&mut self.requests);
+            settle(&mut self.remediations);
         }
         self.checks.versions(&mut used);
         self.machines.versions(&mut used);
         self.nodes.versions(&mut used);
-        self.requests.versions(&mut used);
+        self.remediations.versions(&mut used);
         let ranks: Vec<u64> = used.into_iter().collect();
         let rank = |version: u64| {
             let place = ranks.binary_search(&version).unwrap_or_default();
@@ -230,7 +235,7 @@ impl Api {
         self.checks.map_versions(rank);
         self.machines.map_versions(rank);
         self.nodes.map_versions(rank);
-        self.requests.map_versions(rank);
+        self.remediations.map_versions(rank);
         for task in tasks {
             if let Task::Read(_, Some(listed)) = task {
                 for catchup in &mut listed.behind {

@@ -9,52 +9,55 @@ use super::{
     api::Name,
     breakage::Breakage,
     engine::{Since, Task},
-    objects::{Api, MACHINES, RequestValue, request_name},
+    objects::{Api, MACHINES, RemediationValue, remediation_name},
     world::{World, Wrong},
 };
 use crate::time::after;
 
 impl World {
-    /// A request is created at the API server, unless there is one of its name.
+    /// A remediation is created at the API server, unless there is one of its name.
     pub(super) fn create(
         &mut self,
         item: &Item<Name>,
-        request: RequestValue,
+        remediation: RemediationValue,
         answered: bool,
         breakage: Option<Breakage>,
     ) {
-        let (machine, _) = request.of;
-        let name = request_name(machine, request.template);
-        let is_new = self.api.requests.get(name).is_none();
+        let (machine, _) = remediation.of;
+        let name = remediation_name(machine, remediation.template);
+        let is_new = self.api.remediations.get(name).is_none();
         if is_new {
             let version = &mut self.api.version;
-            self.api.requests.put(name, request, version);
-            self.judge_requests(item.check);
+            self.api.remediations.put(name, remediation, version);
+            self.judge_remediations(item.check);
         }
         if answered && is_new {
-            self.api.requests.answered(name);
-            self.engine.requests_changed(&self.api, machine, breakage);
+            self.api.remediations.answered(name);
+            self.engine
+                .remediations_changed(&self.api, machine, breakage);
         }
     }
 
-    /// F6, F10: after a request was created. One that is being deleted, or is to be withdrawn, makes room
+    /// F6, F10: after a remediation was created. One that is being deleted, or is to be withdrawn, makes room
     /// for another: that one waits for its end.
-    fn judge_requests(&mut self, check: Name) {
-        let exists = |request: &&RequestValue| {
-            let (name, uid) = request.of;
+    fn judge_remediations(&mut self, check: Name) {
+        let exists = |remediation: &&RemediationValue| {
+            let (name, uid) = remediation.of;
             let machine = self.api.machines.objects.get(name);
             machine.is_some_and(|machine| machine.uid == uid)
         };
-        let stored = self.api.requests.objects.values().map(|s| &s.value);
-        let all: Vec<&RequestValue> = stored.filter(exists).collect();
-        let stays = |request: &&&RequestValue| {
-            !request.deleting && !self.api.is_orphan(request, false, false)
+        let stored = self.api.remediations.objects.values().map(|s| &s.value);
+        let all: Vec<&RemediationValue> = stored.filter(exists).collect();
+        let stays = |remediation: &&&RemediationValue| {
+            !remediation.deleting && !self.api.is_orphan(remediation, false, false)
         };
-        let stay: Vec<&&RequestValue> = all.iter().filter(stays).collect();
+        let stay: Vec<&&RemediationValue> = all.iter().filter(stays).collect();
         let twice =
-            |one: &&&RequestValue| stay.iter().filter(|other| other.of == one.of).count() > 1;
+            |one: &&&RemediationValue| stay.iter().filter(|other| other.of == one.of).count() > 1;
         let twice = stay.iter().any(twice);
-        let made = all.iter().filter(|request| request.maker.0 == check);
+        let made = all
+            .iter()
+            .filter(|remediation| remediation.maker.0 == check);
         let made = made.count();
         let most = self.api.checks.get(check).map(|c| self.api.most(c));
         let too_many = !self.shrunk && most.is_some_and(|most| made > most);
@@ -66,7 +69,7 @@ impl World {
         }
     }
 
-    /// F10, F12, F13: a request is about to be created.
+    /// F10, F12, F13: a remediation is about to be created.
     pub(super) fn judge_begun(&mut self) {
         if self.engine.hasty {
             self.broken(Wrong::Burst);
@@ -112,7 +115,7 @@ impl World {
         self.engine.cleared = cleared;
     }
 
-    /// The check that acts for a machine without a request, as it really is.
+    /// The check that acts for a machine without a remediation, as it really is.
     fn acting(&self, machine: Name) -> Option<Name> {
         let checks = self.api.checks.objects.iter();
         let selects = checks.filter(|(_, check)| Api::is_selected(&check.value, machine));
@@ -121,7 +124,7 @@ impl World {
                 created: Some(after(check.value.created)),
                 name: (*name).to_owned(),
                 able: true,
-                requested: false,
+                has_remediation: false,
             };
             (*name, claim)
         });
@@ -129,14 +132,14 @@ impl World {
         names.get(acting(&claims)?).copied()
     }
 
-    /// L1: nothing happens any more. No request is left, and every unhealthy machine is one that its check
+    /// L1: nothing happens any more. No remediation is left, and every unhealthy machine is one that its check
     /// may not remediate.
     pub(super) fn judge_settled(&mut self) {
         let wanted = self.api.machines.objects.keys().any(|machine| {
             let check = self.acting(machine);
             self.api.is_unhealthy(machine) && check.is_some_and(|name| self.api.is_open(name))
         });
-        if wanted || !self.api.requests.objects.is_empty() {
+        if wanted || !self.api.remediations.objects.is_empty() {
             self.broken(Wrong::Unsettled);
         }
     }

@@ -29,7 +29,7 @@ fn line(w: &World, next: &World, action: Action) -> String {
             "The remediation of {} succeeds: its Node is Ready.",
             MACHINES[place]
         ),
-        Action::Gone(name) => format!("The request of {name} is gone."),
+        Action::Gone(name) => format!("The remediation of {name} is gone."),
         Action::ConfirmAbsent(place) => format!(
             "A live read confirms that the Node of {} is gone.",
             MACHINES[place]
@@ -65,8 +65,10 @@ fn wrong_line(wrong: Wrong) -> &'static str {
             "So the first machine of a burst is not held back until the burst has arrived."
         }
         Wrong::Two => "So one machine has two remediations.",
-        Wrong::Withdrawn => "So a request is withdrawn that a live check wants.",
-        Wrong::Unsettled => "Nothing happens any more, and a request is left, or one is missing.",
+        Wrong::Withdrawn => "So a remediation is withdrawn that a live check wants.",
+        Wrong::Unsettled => {
+            "Nothing happens any more, and a remediation is left, or one is missing."
+        }
     }
 }
 
@@ -97,8 +99,8 @@ fn delivery(w: &World, watch: Watch) -> String {
                 None => "The watch of Nodes shows nothing.".into(),
             };
         }
-        Watch::Requests => api
-            .requests
+        Watch::Remediations => api
+            .remediations
             .pending
             .front()
             .map(|(name, _, _, value)| (*name, value.is_some())),
@@ -107,7 +109,7 @@ fn delivery(w: &World, watch: Watch) -> String {
         Watch::Checks => "check",
         Watch::Machines => "machine",
         Watch::Nodes => "Node",
-        Watch::Requests => "request of",
+        Watch::Remediations => "remediation of",
     };
     match change {
         Some((name, true)) => format!("The watch shows {kind} {name} as it is now."),
@@ -118,12 +120,14 @@ fn delivery(w: &World, watch: Watch) -> String {
 
 fn task_words(task: &Task) -> String {
     match task {
-        Task::Create(item, _) => format!("create a request of {} for {}", item.member, item.check),
-        Task::Delete(item, _) => format!("delete the request of {}", item.member),
-        Task::Withdraw(name, _, false) => {
-            format!("read whether a live check stands behind the request of {name}")
+        Task::Create(item, _) => {
+            format!("create a remediation of {} for {}", item.member, item.check)
         }
-        Task::Withdraw(name, _, true) => format!("withdraw the request of {name}"),
+        Task::Delete(item, _) => format!("delete the remediation of {}", item.member),
+        Task::Withdraw(name, _, false) => {
+            format!("read whether a live check stands behind the remediation of {name}")
+        }
+        Task::Withdraw(name, _, true) => format!("withdraw the remediation of {name}"),
         Task::Read(read, None) => format!("read live what feeds {}", read.check),
         Task::Read(read, Some(_)) => {
             format!("wait until the view of {} has caught up", read.check)
@@ -160,6 +164,9 @@ fn fault_line(w: &World, fault: Fault, place: usize) -> String {
             format!("{} selects {} no more.", CHECKS[check], MACHINES[0])
         }
         Fault::LimitZero => format!("the limit of {} is lowered to 0.", CHECKS[0]),
-        Fault::CheckCreated => format!("{} is created, which makes the same requests.", CHECKS[1]),
+        Fault::CheckCreated => format!(
+            "{} is created, which makes the same remediations.",
+            CHECKS[1]
+        ),
     }
 }

@@ -24,10 +24,10 @@ pub enum Wrong {
     Burst,
     /// F6: two remediations of one machine.
     Two,
-    /// F12: a request was withdrawn that a live check wants.
+    /// F12: a remediation was withdrawn that a live check wants.
     Withdrawn,
-    /// L1: nothing happens any more, and an unhealthy machine has no request although it should, or a
-    /// request is left.
+    /// L1: nothing happens any more, and an unhealthy machine has no remediation although it should, or a
+    /// remediation is left.
     Unsettled,
 }
 
@@ -42,7 +42,7 @@ pub struct World {
     pub failures: u8,
     /// Faults that may still happen.
     pub budget: u8,
-    /// A limit was lowered, or the fleet has become smaller: more requests than the limit may exist.
+    /// A limit was lowered, or the fleet has become smaller: more remediations than the limit may exist.
     pub shrunk: bool,
     /// What went wrong.
     pub wrong: Option<Wrong>,
@@ -58,21 +58,21 @@ impl World {
     pub fn call(&mut self, place: usize, answered: bool, breakage: Option<Breakage>) {
         let task = self.engine.tasks.remove(place);
         match task {
-            Task::Create(item, request) => {
-                self.create(&item, request, answered, breakage);
+            Task::Create(item, remediation) => {
+                self.create(&item, remediation, answered, breakage);
                 let result = if answered {
-                    Ok(EffectOutcome::RequestCreated)
+                    Ok(EffectOutcome::RemediationCreated)
                 } else {
                     Err(())
                 };
                 self.engine.acted(&self.api, &item, result, breakage);
             }
-            Task::Delete(item, request) => {
-                if let Some((name, uid)) = request {
+            Task::Delete(item, remediation) => {
+                if let Some((name, uid)) = remediation {
                     self.delete(name, uid, answered, breakage);
                 }
                 let result = if answered {
-                    Ok(EffectOutcome::RequestDeleted)
+                    Ok(EffectOutcome::RemediationDeleted)
                 } else {
                     Err(())
                 };
@@ -138,13 +138,13 @@ impl World {
                     engine.node_changed(api, name, breakage);
                 }
             }
-            Watch::Requests => {
-                if let Some(name) = api.requests.deliver() {
+            Watch::Remediations => {
+                if let Some(name) = api.remediations.deliver() {
                     let machine = MACHINES
                         .into_iter()
                         .find(|machine| name.starts_with(machine));
                     if let Some(machine) = machine {
-                        engine.requests_changed(api, machine, breakage);
+                        engine.remediations_changed(api, machine, breakage);
                     }
                 }
             }
@@ -153,7 +153,7 @@ impl World {
 
     /// The decision whether to withdraw, by live reads.
     fn is_withdrawn(&mut self, name: Name, uid: u8, breakage: Option<Breakage>) -> bool {
-        let Some(stored) = self.api.requests.view.get(name).cloned() else {
+        let Some(stored) = self.api.remediations.view.get(name).cloned() else {
             return false;
         };
         let by_view = breakage == Some(Breakage::AbsentCheckTrusted);
@@ -166,7 +166,7 @@ impl World {
     }
 
     fn delete(&mut self, name: Name, uid: u8, answered: bool, breakage: Option<Breakage>) {
-        let stored = self.api.requests.objects.get(name);
+        let stored = self.api.remediations.objects.get(name);
         let Some(stored) = stored.filter(|stored| stored.uid == uid) else {
             return;
         };
@@ -177,10 +177,11 @@ impl World {
         value.deleting = true;
         let (machine, _) = value.of;
         let version = &mut self.api.version;
-        self.api.requests.put(name, value, version);
+        self.api.remediations.put(name, value, version);
         if answered {
-            self.api.requests.answered(name);
-            self.engine.requests_changed(&self.api, machine, breakage);
+            self.api.remediations.answered(name);
+            self.engine
+                .remediations_changed(&self.api, machine, breakage);
         }
     }
 

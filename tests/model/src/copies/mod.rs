@@ -71,7 +71,7 @@ impl Model for Setting {
             Property::always("F13: nothing that a policy holds", |_, w: &World| {
                 w.wrong != Some(Wrong::NotPermitted)
             }),
-            Property::always("F15: one cycle for one request", |_, w: &World| {
+            Property::always("F15: one cycle for one remediation", |_, w: &World| {
                 w.wrong != Some(Wrong::Again)
             }),
             Property::always("F15: on only by who confirmed off", |_, w: &World| {

@@ -49,7 +49,7 @@ impl World {
         let copy = self.copy.as_ref().filter(|_| self.record.is_none());
         let copy = copy.map(|copy| &copy.state);
         Observation {
-            request: ObjectFacts {
+            object: ObjectFacts {
                 ended_by_copy: copy.map(|s| s.step).filter(|step| step.is_terminal()),
                 made_by_check: None,
                 checked: None,

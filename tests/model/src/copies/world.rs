@@ -152,7 +152,7 @@ pub enum Action {
 }
 
 impl World {
-    /// A Node that has failed, and a request for it that a policy holds.
+    /// A Node that has failed, and a remediation for it that a policy holds.
     pub(super) fn new(budget: u8) -> Self {
         Self {
             object: 1,

@@ -45,7 +45,7 @@ pub(crate) enum Fact {
         there: bool,
     },
     /// A Metal3Remediation exists.
-    Request {
+    Remediation {
         name: String,
         there: bool,
     },
@@ -154,7 +154,7 @@ impl Fact {
                     format!("node {node} {what} the out-of-service taint"),
                 )
             }
-            Self::Request { name, there } => {
+            Self::Remediation { name, there } => {
                 let what = if *there { "is created" } else { "is deleted" };
                 ("kubernetes", format!("Metal3Remediation {name} {what}"))
             }

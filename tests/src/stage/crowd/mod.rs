@@ -204,7 +204,7 @@ impl<'a> Crowd<'a> {
         let controller = self.stage.usage_of_controller(&self.controller)?;
         let agents = self.stage.usage_of_agents()?;
         let begun = Instant::now();
-        self.each(|name| self.stage.request(name, &self.machines[name]))
+        self.each(|name| self.stage.create_remediation(name, &self.machines[name]))
             .await?;
         let living = |name: &str| !dead.contains(name);
         self.until("live hosts are back", |name, track| {
@@ -273,7 +273,7 @@ impl<'a> Crowd<'a> {
         })
         .await?;
         self.each(|name| self.stage.withdraw(name)).await?;
-        self.until("no request is left", |_, track| track.gone)
+        self.until("no remediation is left", |_, track| track.gone)
             .await
     }
 

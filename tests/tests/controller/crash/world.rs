@@ -96,14 +96,14 @@ pub async fn finished(stage: &Stage, recorder: &Recorder, host: &str) -> Result<
     stage.tainted_only_while_off(recorder, host).await?;
     let taints = recorder.taints(host);
     ensure!(taints.len() == 2, "{host}: one taint: {taints:?}");
-    let requests: Vec<_> = recorder
+    let remediations: Vec<_> = recorder
         .of("Metal3Remediation", host)
         .iter()
         .map(|record| record.uid().to_owned())
         .collect();
     ensure!(
-        requests.windows(2).all(|pair| pair[0] == pair[1]),
-        "{host}: one request: {requests:?}"
+        remediations.windows(2).all(|pair| pair[0] == pair[1]),
+        "{host}: one remediation: {remediations:?}"
     );
     let twice = stage.ran_twice();
     ensure!(twice.is_empty(), "ran twice: {twice:?}");

@@ -179,7 +179,11 @@ pub async fn two_checks(w: &World) -> Result<()> {
     w.lose("two-1", false).await?;
     w.comes_back("two-1").await?;
     let seen = w.recorder.of("Metal3Remediation", "two-1");
-    let first = seen.first().context("a request was made")?.uid().to_owned();
+    let first = seen
+        .first()
+        .context("a remediation was made")?
+        .uid()
+        .to_owned();
     ensure!(seen.iter().all(|r| r.uid() == first), "more than one");
     Ok(())
 }

@@ -48,7 +48,7 @@ fn never_requested(w: &World, machine: &str) -> Result<()> {
     let seen = w.recorder.of("Metal3Remediation", machine);
     ensure!(
         seen.is_empty(),
-        "{machine}: a request was made: {:?}",
+        "{machine}: a remediation was made: {:?}",
         seen.first()
     );
     Ok(())

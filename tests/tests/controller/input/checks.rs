@@ -57,7 +57,7 @@ spec:
         timeout: 300s
 "#;
 
-pub async fn request(w: &World) -> Result<()> {
+pub async fn remediation(w: &World) -> Result<()> {
     let host = w.stage.host("good-1")?;
     host.never_boots(true);
     ensure!(host.hang(), "up");

@@ -19,7 +19,7 @@ use admin::{admin, rights};
 use agents::{broken_inventory, expired, other_rack, rogue_agent};
 use checks::{
     broken_kubeconfig, future_condition, impossible_range, missing_cluster, missing_template,
-    printed, request,
+    printed, remediation,
 };
 use remediations::{no_host, recovered_early, unknown_strategy};
 use world::World;
@@ -46,7 +46,7 @@ async fn invalid_input_is_reported_and_does_not_block_others() {
     let mut all = Scenarios::new();
     all.add(
         "remediation_is_owned_by_machine_and_has_capm3_columns",
-        request(w),
+        remediation(w),
     );
     all.add(
         "documented_yaml_is_accepted_and_columns_match_cluster_api",

@@ -17,7 +17,7 @@ use super::world::{NODE_NAME, TIMED_OUT, World, condition, condition_of, no_fina
 const TEMPLATE_NAME: &str = "remediation.medik8s.io/template-name";
 
 impl World {
-    fn requests(&self) -> Api<DynamicObject> {
+    fn remediations(&self) -> Api<DynamicObject> {
         let resource = resource("rackhand.dev/v1alpha1", "PowerRemediation");
         Api::namespaced_with(self.operator.clone(), NAMESPACE, &resource)
     }
@@ -79,7 +79,11 @@ impl World {
             "metadata": metadata, "spec": found.data["spec"]["template"]["spec"],
         }))?;
         let params = PostParams::default();
-        Ok(self.requests().create(&params, &object).await?.name_any())
+        Ok(self
+            .remediations()
+            .create(&params, &object)
+            .await?
+            .name_any())
     }
 
     async fn wait(
@@ -89,7 +93,7 @@ impl World {
         wanted: impl Fn(&DynamicObject) -> bool,
     ) -> Result<DynamicObject> {
         wait_until(&format!("{name}: {what}"), LONG, || async {
-            let object = self.requests().get(name).await?;
+            let object = self.remediations().get(name).await?;
             Ok(match wanted(&object) {
                 true => Ok(object),
                 false => Err(object.data["status"].to_string()),
@@ -99,11 +103,11 @@ impl World {
     }
 
     async fn delete_and_wait(&self, name: &str) -> Result<()> {
-        self.requests()
+        self.remediations()
             .delete(name, &DeleteParams::default())
             .await?;
         wait_until(&format!("{name}: gone"), LONG, || async {
-            let found = self.requests().get_opt(name).await?;
+            let found = self.remediations().get_opt(name).await?;
             Ok(found.map_or(Ok(()), |o| Err(o.data["status"].to_string())))
         })
         .await
@@ -127,7 +131,7 @@ pub(super) async fn succeeds(w: &World) -> Result<()> {
     w.stage.wait_clean(node).await?;
     w.stage.one_cycle(node)?;
     // The Node is healthy; only medik8s' operator deletes the object.
-    let object = w.requests().get(&name).await?;
+    let object = w.remediations().get(&name).await?;
     ensure!(object.metadata.deletion_timestamp.is_none(), "{object:?}");
     w.delete_and_wait(&name).await?;
     let status = w.checks().get(check).await?.data["status"].clone();
@@ -152,7 +156,7 @@ pub(super) async fn stops(w: &World) -> Result<()> {
     let stop =
         json!({ "metadata": { "annotations": { TIMED_OUT: Timestamp::now().to_string() } } });
     let params = PatchParams::default();
-    w.requests()
+    w.remediations()
         .patch(&first, &params, &Patch::Merge(stop))
         .await?;
     let stopped = |o: &DynamicObject| {

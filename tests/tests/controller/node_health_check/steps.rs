@@ -100,13 +100,13 @@ pub(crate) async fn power(w: &World) -> Result<()> {
     w.wait_check("power", "sees its Node", |s| s["healthyNodes"] == 1)
         .await?;
     ensure!(w.stage.host(node)?.hang(), "the host was not up");
-    let requests = w.stage.power_remediations();
+    let remediations = w.stage.power_remediations();
     let what = "a remediation is made";
     w.recorder
         .wait_version("PowerRemediation", node, what, |_| true)
         .await?;
     wait_until("the remediation is finished", LONG, || async {
-        let found = requests.get_opt(node).await?;
+        let found = remediations.get_opt(node).await?;
         Ok(found.map_or(Ok(()), |r| Err(r.data["status"].to_string())))
     })
     .await?;

@@ -60,8 +60,8 @@ pub async fn template(w: &World) -> Result<()> {
         "{said}"
     );
     apply_yaml(&w.stage.client, TEMPLATE).await?;
-    let request = w.requested(&machine).await?;
-    let metadata = &request["metadata"];
+    let remediation = w.requested(&machine).await?;
+    let metadata = &remediation["metadata"];
     ensure!(
         metadata["annotations"]["machine.openshift.io/cloned-from-name"] == "reboot"
             && metadata["annotations"]["machine.openshift.io/cloned-from-groupkind"]
@@ -77,7 +77,10 @@ pub async fn template(w: &World) -> Result<()> {
         condition(o, missing).is_null()
     })
     .await?;
-    wait(&w.requests(), &machine, "it is withdrawn", |o| o.is_none()).await?;
+    wait(&w.remediations(), &machine, "it is withdrawn", |o| {
+        o.is_none()
+    })
+    .await?;
     w.wait_ready(host).await?;
     w.wait_check("template", "it is well again", |o| {
         o["status"]["currentHealthy"] == 1

@@ -36,8 +36,8 @@ pub async fn external(w: &World) -> Result<()> {
     let host = "external-1";
     let machine = machine_of(host);
     marked(w, host).await?;
-    let request = w.requested(&machine).await?;
-    let strategy = &request["spec"]["strategy"];
+    let remediation = w.requested(&machine).await?;
+    let strategy = &remediation["spec"]["strategy"];
     ensure!(
         strategy["type"] == "Reboot" && strategy["timeouts"]["bootSeconds"] == 300,
         "{strategy}"
@@ -45,9 +45,12 @@ pub async fn external(w: &World) -> Result<()> {
     let unmarked = |m: Option<&Value>| m.is_some() && !has_mark(m);
     w.wait_machine(&machine, "the annotation is removed", unmarked)
         .await?;
-    wait(&w.requests(), &machine, "the remediation is deleted", |o| {
-        o.is_none()
-    })
+    wait(
+        &w.remediations(),
+        &machine,
+        "the remediation is deleted",
+        |o| o.is_none(),
+    )
     .await?;
     w.wait_ready(host).await?;
     w.wait_check(host, "it is well again", |o| {
@@ -89,7 +92,7 @@ pub async fn left_to_openshift(w: &World) -> Result<()> {
     let host = "external-2";
     marked(w, host).await?;
     w.wait_event(&machine_of(host), "LeftToOpenShift").await?;
-    let request = w.requests().get_opt(&machine_of(host)).await?;
-    ensure!(request.is_none(), "{request:?}");
+    let remediation = w.remediations().get_opt(&machine_of(host)).await?;
+    ensure!(remediation.is_none(), "{remediation:?}");
     w.stage.untouched(host)
 }

@@ -138,7 +138,7 @@ impl World {
         wait(&self.stage.openshift_machines(), name, what, wanted).await
     }
 
-    pub fn requests(&self) -> Api<DynamicObject> {
+    pub fn remediations(&self) -> Api<DynamicObject> {
         self.stage
             .api("rackhand.dev", "v1alpha1", "PowerRemediation")
     }

@@ -144,7 +144,7 @@ pub async fn leave_behind(stage: &Stage) -> Result<()> {
 
 /// The next leader withdraws exactly the remediations that checks have created.
 pub async fn left_behind(w: &World) -> Result<()> {
-    wait_until("the orphaned request is withdrawn", LONG, || async {
+    wait_until("the orphaned remediation is withdrawn", LONG, || async {
         let found = foreign(&w.stage).get_opt("off-1").await?;
         Ok(match found {
             None => Ok(()),
@@ -155,7 +155,7 @@ pub async fn left_behind(w: &World) -> Result<()> {
     let by_hand = foreign(&w.stage).get("cycle-1").await?;
     ensure!(
         by_hand.metadata.deletion_timestamp.is_none(),
-        "a request that no check made is withdrawn: {by_hand:?}"
+        "a remediation that no check made is withdrawn: {by_hand:?}"
     );
     Ok(())
 }

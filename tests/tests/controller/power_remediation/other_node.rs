@@ -63,7 +63,8 @@ pub async fn renamed_by_own_cycle(w: &World) -> Result<()> {
     ensure!(host.hang(), "the host was not up");
     let strategy = json!({ "retryLimit": 2, "timeouts": { "bootSeconds": 60 } });
     let named = json!({ NODE_NAME: "ren-1" });
-    w.create_request("ren-1", false, named, strategy).await?;
+    w.create_remediation("ren-1", false, named, strategy)
+        .await?;
     w.wait_stopped("ren-1", &["ren-1.example.org", "Delete node ren-1"])
         .await?;
     let over = |o: &Value| o["status"]["step"] == "Retrying";
@@ -84,7 +85,7 @@ pub async fn renamed_before(w: &World) -> Result<()> {
     host.switch(ResetType::ForceRestart, "a person");
     w.wait_ready("ren-2.example.org").await?;
     let named = json!({ NODE_NAME: "ren-2" });
-    w.create_request("ren-2-by-node", false, named, json!({}))
+    w.create_remediation("ren-2-by-node", false, named, json!({}))
         .await?;
     w.strategy("ren-2", json!({})).await?;
     for name in ["ren-2-by-node", "ren-2"] {

@@ -95,7 +95,7 @@ pub async fn by_node(w: &World) -> Result<()> {
     ensure!(host.hang(), "the host was not up");
     // Like medik8s with several templates of a kind.
     let named = json!({ NODE_NAME: "node-1" });
-    w.create_request("node-1-x7k2", false, named, json!({}))
+    w.create_remediation("node-1-x7k2", false, named, json!({}))
         .await?;
     let begun = |o: &Value| condition(o, "Processing") == "True";
     let object = w
@@ -123,7 +123,7 @@ pub async fn by_node(w: &World) -> Result<()> {
     w.withdraw("node-1-x7k2").await?;
     w.wait_gone("node-1-x7k2").await?;
 
-    w.create_request("nobody", false, json!({}), json!({}))
+    w.create_remediation("nobody", false, json!({}), json!({}))
         .await?;
     let object = w.wait_step("nobody", "Blocked").await?;
     ensure!(object["status"]["phase"] == "Aborted", "{object}");
@@ -196,7 +196,7 @@ pub async fn openshift(w: &World) -> Result<()> {
         "spec": {},
     }))?;
     let params = PostParams::default();
-    w.requests().create(&params, &object).await?;
+    w.remediations().create(&params, &object).await?;
     let object = w.wait_step("master-ocp", "Draining").await?;
     ensure!(object["status"]["nodeName"] == "ocp-1", "{object}");
     wait_until("its BareMetalHost is held", LONG, || async {
@@ -238,10 +238,10 @@ pub async fn told_to_stop(w: &World) -> Result<()> {
     ensure!(host.hang(), "the host was not up");
     w.strategy("late-1", json!({ "type": "PowerOff" })).await?;
     w.wait_step("late-1", "Draining").await?;
-    let requests = w.requests();
+    let remediations = w.remediations();
     let now = jiff::Timestamp::now().to_string();
     w.stage
-        .annotate(&requests, "late-1", TIMED_OUT, Some(&now))
+        .annotate(&remediations, "late-1", TIMED_OUT, Some(&now))
         .await?;
     w.stage.wait_looks("late-1", 4).await?;
     ensure!(

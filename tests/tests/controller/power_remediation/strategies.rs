@@ -175,7 +175,8 @@ pub async fn delete_node(w: &World) -> Result<()> {
     let before = w.stage.node("old-1").await?;
     ensure!(w.stage.host("old-1")?.hang(), "the host was not up");
     let asked = json!({ "rackhand.dev/node-action": "delete-node" });
-    w.create_request("old-1", true, asked, json!({})).await?;
+    w.create_remediation("old-1", true, asked, json!({}))
+        .await?;
     let object = w.wait_step("old-1", "Succeeded").await?;
     let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
     let recorded = w.stage.remediation_states().get(uid).await?;

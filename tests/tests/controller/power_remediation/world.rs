@@ -32,13 +32,13 @@ pub fn step(object: &Value) -> &str {
 }
 
 impl World {
-    pub fn requests(&self) -> Api<DynamicObject> {
+    pub fn remediations(&self) -> Api<DynamicObject> {
         self.stage
             .api("rackhand.dev", "v1alpha1", "PowerRemediation")
     }
 
     /// Creates a remediation, by the Machine of this name or by the Node.
-    pub async fn create_request(
+    pub async fn create_remediation(
         &self,
         name: &str,
         machine: bool,
@@ -62,7 +62,7 @@ impl World {
             },
             "spec": { "strategy": strategy },
         }))?;
-        self.requests()
+        self.remediations()
             .create(&PostParams::default(), &object)
             .await
             .with_context(|| format!("asking for {name}"))?;
@@ -70,7 +70,8 @@ impl World {
     }
 
     pub async fn strategy(&self, host: &str, strategy: Value) -> Result<()> {
-        self.create_request(host, true, json!({}), strategy).await
+        self.create_remediation(host, true, json!({}), strategy)
+            .await
     }
 
     pub async fn wait(
@@ -80,8 +81,8 @@ impl World {
         wanted: impl Fn(&Value) -> bool,
     ) -> Result<Value> {
         wait_until(&format!("{name}: {what}"), LONG, || async {
-            let Some(object) = self.requests().get_opt(name).await? else {
-                return Ok(Err("there is no request".into()));
+            let Some(object) = self.remediations().get_opt(name).await? else {
+                return Ok(Err("there is no remediation".into()));
             };
             let object = serde_json::to_value(object)?;
             let status = &object["status"];
@@ -104,7 +105,7 @@ impl World {
     }
 
     pub async fn withdraw(&self, name: &str) -> Result<()> {
-        self.requests()
+        self.remediations()
             .delete(name, &DeleteParams::default())
             .await
             .map(drop)
@@ -113,7 +114,7 @@ impl World {
 
     pub async fn wait_gone(&self, name: &str) -> Result<()> {
         wait_until(&format!("{name}: gone"), LONG, || async {
-            Ok(match self.requests().get_opt(name).await? {
+            Ok(match self.remediations().get_opt(name).await? {
                 None => Ok(()),
                 Some(object) => Err(object.data["status"]["message"].to_string()),
             })
@@ -168,7 +169,7 @@ impl World {
 
     pub async fn shown(&self) -> String {
         let list = self
-            .requests()
+            .remediations()
             .list(&kube::api::ListParams::default())
             .await;
         let mut text = String::new();

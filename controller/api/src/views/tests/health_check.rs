@@ -98,7 +98,7 @@ fn v1beta1_check_is_read_as_documented() {
     assert_eq!(view.machine_checks, []);
     assert_eq!(view.unhealthy_range, None);
     let template = view.remediation_template.unwrap();
-    assert_eq!(template.request_kind(), "Metal3Remediation");
+    assert_eq!(template.remediation_kind(), "Metal3Remediation");
     assert_eq!(
         template.api_version,
         "infrastructure.cluster.x-k8s.io/v1beta1"

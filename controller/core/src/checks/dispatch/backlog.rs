@@ -15,8 +15,8 @@ pub enum Work<K, C> {
     Apply(C),
     /// Read the next members of a check whose fleet is not whole.
     Fill(K),
-    /// Read the request of a member again.
-    ReadRequest(Item<K>),
+    /// Read the remediation of a member again.
+    ReadRemediation(Item<K>),
     /// Choose again which of several checks acts for a member.
     ChooseActing(Item<K>),
     /// Queue a member if there may be something to do for it.
@@ -69,7 +69,7 @@ mod tests {
             Work::Apply(1),
             Work::Apply(2),
             Work::Fill("check"),
-            Work::ReadRequest(item("b")),
+            Work::ReadRemediation(item("b")),
             Work::ChooseActing(item("b")),
             Work::Reconsider(item("a")),
             Work::Reconsider(item("b")),

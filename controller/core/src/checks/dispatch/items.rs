@@ -8,12 +8,12 @@ use crate::checks::machines::MachineRemediation;
 /// The result of an effect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EffectOutcome {
-    /// The request was created, or exists already.
-    RequestCreated,
-    /// The request was not created, and why.
-    RequestNotCreated(Unusable),
-    /// The request was deleted, or does not exist.
-    RequestDeleted,
+    /// The remediation was created, or exists already.
+    RemediationCreated,
+    /// The remediation was not created, and why.
+    RemediationNotCreated(Unusable),
+    /// The remediation was deleted, or does not exist.
+    RemediationDeleted,
     /// `OwnerRemediated=False` was set: the owner of the Machine remediates it.
     OwnerMarked,
     /// `OwnerRemediated` was removed: the owner does not remediate the Machine.
@@ -24,7 +24,7 @@ pub enum EffectOutcome {
     LeftToOthers,
 }
 
-/// Why no request can be created: reason and message of the condition `ExternallyRemediated`.
+/// Why no remediation can be created: reason and message of the condition `ExternallyRemediated`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Unusable {
     /// CamelCase reason of the condition.
@@ -34,18 +34,18 @@ pub struct Unusable {
 }
 
 impl Unusable {
-    /// A request of the same name belongs to another object, `owner`.
+    /// A remediation of the same name belongs to another object, `owner`.
     pub fn foreign(owner: &str) -> Self {
         Self {
             reason: "RemediationRequestCreationFailed",
-            why: format!("a request of this name exists and belongs to {owner}; delete it"),
+            why: format!("a remediation of this name exists and belongs to {owner}; delete it"),
         }
     }
 }
 
-/// Time until a member is evaluated again whose request was created and is not in the index yet.
+/// Time until a member is evaluated again whose remediation was created and is not in the index yet.
 pub(super) const SEE_AGAIN: Duration = Duration::from_secs(1);
-/// Time until a request that could not be created is tried again: a template that was missing sends no
+/// Time until a remediation that could not be created is tried again: a template that was missing sends no
 /// event when it is created.
 pub const TRY_AGAIN: Duration = Duration::from_secs(10);
 /// Time until a member that was left to another controller is evaluated again.
@@ -59,11 +59,11 @@ pub enum Phase {
     Ready,
     /// The template of the check is being read.
     AwaitingTemplate,
-    /// The request is being created, or was created and is not in the index yet.
+    /// The remediation is being created, or was created and is not in the index yet.
     Creating,
     /// The backoff after a failure has not passed.
     Backoff {
-        /// The call that creates the request had no answer, so the request may exist.
+        /// The call that creates the remediation had no answer, so it may exist.
         may_exist: bool,
     },
 }
@@ -75,7 +75,7 @@ pub(super) struct ItemState {
     pub(super) phase: Phase,
     /// The outcome of the last effect, until the conditions of the Machine show it.
     pub(super) unreported: Option<EffectOutcome>,
-    /// Why the request that is due was not created, for the status of the check.
+    /// Why the remediation that is due was not created, for the status of the check.
     pub(super) not_created: Option<Unusable>,
 }
 
@@ -92,14 +92,14 @@ impl<K: Ord> Default for Items<K> {
 // === impl Phase ===
 
 impl Phase {
-    /// Whether the request counts as existing although the index does not show it (F10).
-    pub(super) fn request_may_exist(self) -> bool {
+    /// Whether the remediation counts as existing although the index does not show it (F10).
+    pub(super) fn remediation_may_exist(self) -> bool {
         matches!(self, Self::Creating | Self::Backoff { may_exist: true })
     }
 
-    /// The request of a member as it counts against the limit (F10); `seen`: as the index shows it.
+    /// The remediation of a member as it counts against the limit (F10); `seen`: as the index shows it.
     pub(super) fn counted(self, seen: MachineRemediation) -> MachineRemediation {
-        if seen == MachineRemediation::None && self.request_may_exist() {
+        if seen == MachineRemediation::None && self.remediation_may_exist() {
             MachineRemediation::Open
         } else {
             seen
@@ -170,7 +170,7 @@ impl<K: Ord + Clone> Items<K> {
             .take_while(move |(item, _)| item.check == check)
     }
 
-    /// The members whose request is being created.
+    /// The members whose remediation is being created.
     pub(super) fn creating(&self) -> impl Iterator<Item = &Item<K>> {
         let creating = self.0.iter().filter(|(_, s)| s.phase == Phase::Creating);
         creating.map(|(item, _)| item)
@@ -182,13 +182,13 @@ impl<K: Ord + Clone> Items<K> {
         members.map(|(item, _)| item.clone()).collect()
     }
 
-    /// Why a due request of a check was not created; of several members, the first by name.
+    /// Why a due remediation of a check was not created; of several members, the first by name.
     pub(super) fn not_created(&self, check: &K) -> Option<Unusable> {
         let mut states = self.of_check(check);
         states.find_map(|(_, state)| state.not_created.clone())
     }
 
-    /// Records the outcome of an effect. `is_seen`: the index shows the request. `shown`: the dialect
+    /// Records the outcome of an effect. `is_seen`: the index shows the remediation. `shown`: the dialect
     /// writes outcomes as conditions of the Machine. Returns after what time the member is evaluated
     /// again although no object changes.
     pub(super) fn effect_ended(
@@ -200,8 +200,8 @@ impl<K: Ord + Clone> Items<K> {
     ) -> Option<Duration> {
         let held = Phase::Backoff { may_exist: false };
         let (phase, again) = match &outcome {
-            EffectOutcome::RequestCreated if !is_seen => (Phase::Creating, Some(SEE_AGAIN)),
-            EffectOutcome::RequestNotCreated(_) => (held, Some(TRY_AGAIN)),
+            EffectOutcome::RemediationCreated if !is_seen => (Phase::Creating, Some(SEE_AGAIN)),
+            EffectOutcome::RemediationNotCreated(_) => (held, Some(TRY_AGAIN)),
             EffectOutcome::LeftToOthers => (held, Some(LEFT_FOR)),
             _ => (Phase::Ready, None),
         };
@@ -212,10 +212,10 @@ impl<K: Ord + Clone> Items<K> {
         again
     }
 
-    /// Records a failed effect: no new one begins before the backoff has passed, and a request that may
+    /// Records a failed effect: no new one begins before the backoff has passed, and a remediation that may
     /// have been created counts.
     pub(super) fn effect_failed(&mut self, item: &Item<K>) {
-        let may_exist = self.phase(item).request_may_exist();
+        let may_exist = self.phase(item).remediation_may_exist();
         self.set_phase(item, Phase::Backoff { may_exist });
     }
 
@@ -226,7 +226,7 @@ impl<K: Ord + Clone> Items<K> {
         }
     }
 
-    /// Drops the states of a check that is no longer evaluated. Requests that may exist are kept, so
+    /// Drops the states of a check that is no longer evaluated. Remediations that may exist are kept, so
     /// that they count if the check is evaluated again.
     pub(super) fn forget(&mut self, check: &K) {
         self.0.retain(|item, state| {
@@ -235,7 +235,7 @@ impl<K: Ord + Clone> Items<K> {
             }
             state.unreported = None;
             state.not_created = None;
-            if state.phase.request_may_exist() {
+            if state.phase.remediation_may_exist() {
                 state.phase = Phase::Creating;
             }
             state.phase == Phase::Creating

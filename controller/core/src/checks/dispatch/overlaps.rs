@@ -34,7 +34,7 @@ impl<K: Ord> Default for Overlaps<K> {
 
 impl<K: Ord + Clone> Overlaps<K> {
     /// Chooses the acting check of a machine again, after a check has begun or ceased to select it or to act, or
-    /// after its request was created or deleted. `among`: the checks that may select it, besides those known
+    /// after its remediation was created or deleted. `among`: the checks that may select it, besides those known
     /// here; `claim`: the claim of a check that does. Returns the checks for which the result is a change: they
     /// evaluate the machine again.
     pub fn update(
@@ -165,7 +165,7 @@ mod tests {
             created: None,
             name: name.to_owned(),
             able,
-            requested: false,
+            has_remediation: false,
         };
         let both = keys(&["a", "b"]);
         let touched = shared.update(&"m", &both, |check| Some(claim(check, *check != "a")));

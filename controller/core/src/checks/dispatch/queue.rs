@@ -1,6 +1,6 @@
 //! The queue of machines with a pending action.
 //!
-//! Owns the order: requests before conditions, one effect at a time for a machine, a backoff per
+//! Owns the order: remediations before conditions, one effect at a time for a machine, a backoff per
 //! machine after a failure. Must never hold the effect, only the machine: the effect is decided when
 //! the machine is taken from the queue, so that a limit that was exceeded meanwhile holds (F10).
 
@@ -123,7 +123,7 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// Takes the next machine while the window has room. Conditions use at most half of it, so that
-    /// requests always find room.
+    /// remediations always find room.
     pub(super) fn pop(&mut self) -> Option<Item<K>> {
         let item = if self.running.len() < self.window.now && !self.acts.is_empty() {
             self.acts.pop_front()
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_precede_conditions_and_a_machine_is_queued_once() {
+    fn remediations_precede_conditions_and_a_machine_is_queued_once() {
         let mut queue = Queue::default();
         queue.push(item("a"), false);
         queue.push(item("b"), false);
@@ -297,8 +297,8 @@ mod tests {
             queue.begin(next);
         }
         assert_eq!(queue.running.len(), BEGIN_WITH / 2);
-        queue.push(item("request"), true);
-        assert_eq!(queue.pop(), Some(item("request")));
+        queue.push(item("remediation"), true);
+        assert_eq!(queue.pop(), Some(item("remediation")));
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl<E> Wanted<E> {
         if role.yields {
             return Turn::Yield;
         }
-        // The deletion of a request makes its earlier outcome obsolete, so it does not wait until that is written:
+        // The deletion of a remediation makes its earlier outcome obsolete, so it does not wait until that is written:
         // in the recovery of a rack the conditions of all its Machines would come first.
         let is_unreported = |state: &ItemState| state.unreported.is_some() && self.hands_over;
         let waits = |state: &ItemState| state.is_held() || is_unreported(state);
@@ -125,7 +125,7 @@ mod tests {
             ..ItemState::default()
         };
         let unreported = ItemState {
-            unreported: Some(EffectOutcome::RequestCreated),
+            unreported: Some(EffectOutcome::RemediationCreated),
             ..ItemState::default()
         };
         for (state, queued) in [(&held, None), (&unreported, Some(true))] {

@@ -176,7 +176,7 @@ fn target(machine: usize, stand: Stand) -> Target {
                 last_transition: Some(Timestamp::MIN),
             }],
         }),
-        request: MachineRemediation::None,
+        remediation: MachineRemediation::None,
     }
 }
 
@@ -218,7 +218,7 @@ fn allows(
     handed: &BTreeSet<Arc<str>>,
 ) -> bool {
     let count = |machine: usize, stand: Option<&Stand>| {
-        let request = if handed.contains(&*format!("m{machine}")) {
+        let remediation = if handed.contains(&*format!("m{machine}")) {
             MachineRemediation::Open
         } else {
             MachineRemediation::None
@@ -228,7 +228,7 @@ fn allows(
             _ => Verdict::Healthy,
         };
         let mut tally = FleetCounts::default();
-        tally.add(Counts::of(&verdict, &request));
+        tally.add(Counts::of(&verdict, &remediation));
         Some(tally)
     };
     let machines: BTreeSet<usize> = writes.iter().map(|w| w.machine).collect();
@@ -348,7 +348,7 @@ fn run(check: &Check, writes: &[Write], order: &[usize]) -> BTreeSet<Arc<str>> {
                     stand => {
                         let mut target = target(*machine, stand);
                         if handed.contains(&*target.machine.name) {
-                            target.request = MachineRemediation::Open;
+                            target.remediation = MachineRemediation::Open;
                         }
                         fleet.put(target, Timestamp::UNIX_EPOCH);
                     }
@@ -372,7 +372,7 @@ fn run(check: &Check, writes: &[Write], order: &[usize]) -> BTreeSet<Arc<str>> {
         let names: Vec<Arc<str>> = fleet.machines().cloned().collect();
         for machine in names {
             let action = fleet.wanted(&machine).and_then(|wanted| wanted.action);
-            let Some(Action::CreateRequest { .. }) = action else {
+            let Some(Action::CreateRemediation { .. }) = action else {
                 handover.withdraw(&machine);
                 continue;
             };
@@ -382,7 +382,7 @@ fn run(check: &Check, writes: &[Write], order: &[usize]) -> BTreeSet<Arc<str>> {
                     allows(check, writes, seen, written, &handed),
                     "{machine} was handed over at {now} although the limit was closed all the time"
                 );
-                fleet.set_request(&machine, MachineRemediation::Open, Timestamp::UNIX_EPOCH);
+                fleet.set_remediation(&machine, MachineRemediation::Open, Timestamp::UNIX_EPOCH);
                 handed.insert(machine.clone());
                 handover.withdraw(&machine);
             }

@@ -25,7 +25,7 @@ pub struct HealthConditionWrite {
 
 /// The condition that must be written (docs/reference/cluster-api.md, Conditions and Events), if any.
 ///
-/// A healthy machine gets True unless it is True already, with or without a request
+/// A healthy machine gets True unless it is True already, with or without a remediation
 /// (docs/reference/cluster-api.md, Q11 is not copied). A machine that was not evaluated gets True only
 /// where it has no condition: a False that was written for a cause must not become True because the
 /// Cluster is not ready for a moment, since its remediation would end halfway. An unhealthy machine

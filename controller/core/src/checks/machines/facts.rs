@@ -113,13 +113,13 @@ pub enum NodeView {
 /// The remediation of a Machine (an object of the template's kind with its name).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MachineRemediation {
-    /// There is no request of this name.
+    /// There is no remediation of this name.
     None,
-    /// The request exists and belongs to this Machine.
+    /// The remediation exists and belongs to this Machine.
     Open,
-    /// The request of this Machine is being deleted: its remediator is still at work.
+    /// The remediation of this Machine is being deleted: its remediator is still at work.
     Deleting,
-    /// The request of this name belongs to another Machine (by ownerReference UID).
+    /// The remediation of this name belongs to another Machine (by ownerReference UID).
     Foreign {
         /// Kind and name of the owner, for messages.
         owner: String,
@@ -134,5 +134,5 @@ pub struct Target<M = MachineFacts> {
     /// The Node of the Machine.
     pub node: NodeView,
     /// The remediation of the Machine.
-    pub request: MachineRemediation,
+    pub remediation: MachineRemediation,
 }

@@ -52,15 +52,15 @@ pub struct Counts {
 
 /// Whether a machine counts against the limit. Every target does, except for a machine that is healthy
 /// (or not evaluated, which counts as healthy) and has no remediation. A machine under remediation counts
-/// until its request is gone, not only until its Node is healthy, or each reboot would let the next one
+/// until its remediation is gone, not only until its Node is healthy, or each reboot would let the next one
 /// start (F10).
 ///
 /// Starting machines count, as in Cluster API (docs/reference/cluster-api.md, Q5): in a mass failure,
 /// replacements that do not come up must exceed the limit. Machines whose health is unknown count too:
 /// they are never remediated, and must not make room for others.
-pub fn counts_against_limit(verdict: &Verdict, request: &MachineRemediation) -> bool {
+pub fn counts_against_limit(verdict: &Verdict, remediation: &MachineRemediation) -> bool {
     let under_remediation = matches!(
-        request,
+        remediation,
         MachineRemediation::Open | MachineRemediation::Deleting
     );
     match verdict {
@@ -74,12 +74,12 @@ pub fn counts_against_limit(verdict: &Verdict, request: &MachineRemediation) -> 
 
 impl Counts {
     /// The counts of a machine by Cluster API's rules.
-    pub fn of(verdict: &Verdict, request: &MachineRemediation) -> Self {
+    pub fn of(verdict: &Verdict, remediation: &MachineRemediation) -> Self {
         Self {
             expected: verdict.is_target(),
             healthy: matches!(verdict, Verdict::Healthy | Verdict::NotEvaluated(_)),
             unhealthy: matches!(verdict, Verdict::Unhealthy { .. }),
-            not_healthy: counts_against_limit(verdict, request),
+            not_healthy: counts_against_limit(verdict, remediation),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Whether the check that wrote a Machine's `HealthCheckSucceeded` condition, or made its remediation
-//! request, still exists and would do so again.
+//! remediation, still exists and would do so again.
 //!
-//! Must never treat a request as orphaned while the state of its check is unknown.
+//! Must never treat a remediation as orphaned while the state of its check is unknown.
 
 use std::fmt;
 
@@ -20,11 +20,11 @@ pub struct CheckState {
     pub dry_run: bool,
     /// Whether the check selects the Machine, and `cluster.x-k8s.io/skip-remediation` is not set on it.
     pub selects: bool,
-    /// Whether the check makes requests of the kind in question.
+    /// Whether the check makes remediations of the kind in question.
     pub makes: bool,
 }
 
-/// Why a request has lost the check that made it.
+/// Why a remediation has lost the check that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Orphan {
     /// The check is deleted.
@@ -33,12 +33,12 @@ pub enum Orphan {
     CheckPaused,
     /// The check no longer selects the Machine.
     NotSelected,
-    /// The check makes requests of another kind now, or none.
+    /// The check makes remediations of another kind now, or none.
     OtherTemplate,
 }
 
-/// Why a request of a Machine is withdrawn; `None`: it is not. The check with UID `maker` made it, and
-/// `check` is the check of that name now. `covered`: another live check would make the same request.
+/// Why a remediation of a Machine is withdrawn; `None`: it is not. The check with UID `maker` made it, and
+/// `check` is the check of that name now. `covered`: another live check would make the same remediation.
 ///
 /// Nothing is withdrawn while the Cluster or the Machine is paused.
 pub fn orphaned(
@@ -66,8 +66,8 @@ pub fn orphaned(
     }
 }
 
-/// Whether a request that does not name its check is withdrawn: none of `checks`, which are all checks of
-/// its namespace, would make it. A paused check counts, because it may have made the request.
+/// Whether a remediation that does not name its check is withdrawn: none of `checks`, which are all checks of
+/// its namespace, would make it. A paused check counts, because it may have made the remediation.
 ///
 /// `frozen`: the Machine or its Cluster is paused, or the Cluster is missing.
 pub fn unclaimed(checks: &[CheckState], frozen: bool) -> bool {
@@ -92,7 +92,7 @@ impl fmt::Display for Orphan {
             Self::CheckDeleted => "is deleted",
             Self::CheckPaused => "is paused",
             Self::NotSelected => "no longer selects its Machine",
-            Self::OtherTemplate => "no longer makes requests of this kind",
+            Self::OtherTemplate => "no longer makes remediations of this kind",
         })
     }
 }

@@ -15,19 +15,19 @@ pub struct Claim {
     /// Whether the check can act: it is neither paused nor a dry run. A check that is not ours, or that
     /// is being deleted, makes no claim.
     pub able: bool,
-    /// Whether the machine has a request of the kind that this check makes.
-    pub requested: bool,
+    /// Whether the machine has a remediation of the kind that this check makes.
+    pub has_remediation: bool,
 }
 
 /// The index of the claim that acts; `None`: none can.
 ///
-/// A check with an open request of the machine comes first, so that a later check never makes a second
-/// request of another kind; then the older check, then the first by name.
+/// A check with an open remediation of the machine comes first, so that a later check never makes a second
+/// remediation of another kind; then the older check, then the first by name.
 pub fn acting(claims: &[Claim]) -> Option<usize> {
     let able = claims.iter().enumerate().filter(|(_, claim)| claim.able);
     let first = able.min_by_key(|(_, claim)| {
         let created = claim.created.unwrap_or(Timestamp::MAX);
-        (!claim.requested, created, &claim.name)
+        (!claim.has_remediation, created, &claim.name)
     });
     first.map(|(place, _)| place)
 }

@@ -29,15 +29,15 @@ pub struct CheckStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Create the remediation of this Machine.
-    CreateRequest {
+    CreateRemediation {
         /// Name of the Machine.
         machine: String,
         /// UID of the Machine, for the ownerReference.
         uid: String,
     },
-    /// Delete the request: the Machine is healthy again. The remediator decides whether it aborts the
+    /// Delete the remediation: the Machine is healthy again. The remediator decides whether it aborts the
     /// remediation or finishes it first (F11).
-    DeleteRequest {
+    DeleteRemediation {
         /// Name of the Machine.
         machine: String,
     },
@@ -51,8 +51,8 @@ pub enum Action {
         /// Name of the Machine.
         machine: String,
     },
-    /// Report on this Machine that the request of its name belongs to another one.
-    ReportForeignRequest {
+    /// Report on this Machine that the remediation of its name belongs to another one.
+    ReportForeignRemediation {
         /// Name of the Machine.
         machine: String,
         /// Kind and name of the other owner.
@@ -84,7 +84,7 @@ pub struct Plan {
 /// Evaluates the fleet of one check (docs/reference/cluster-api.md, Evaluation).
 ///
 /// While the limit forbids remediation, conditions are still written, the timer still runs and recovered
-/// machines still lose their request (unlike upstream: docs/reference/cluster-api.md, Q6 and Q8). With a
+/// machines still lose their remediation (unlike upstream: docs/reference/cluster-api.md, Q6 and Q8). With a
 /// paused check or Cluster, verdicts are computed for explanations, but nothing is written and no timer
 /// runs.
 ///
@@ -101,7 +101,7 @@ pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timest
     let mut wake_at: Option<Timestamp> = None;
     for (name, target) in &by_name {
         let judgement = judge(check, cluster, &target.machine, &target.node, now);
-        tally.add(Counts::of(&judgement.verdict, &target.request));
+        tally.add(Counts::of(&judgement.verdict, &target.remediation));
         if judgement.verdict.is_target() {
             targets.push((*name).to_owned());
         }
@@ -114,7 +114,7 @@ pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timest
 
     let judged = || by_name.values().zip(verdicts.values());
     let counting = judged()
-        .filter(|(target, verdict)| counts_against_limit(verdict, &target.request))
+        .filter(|(target, verdict)| counts_against_limit(verdict, &target.remediation))
         .map(|(target, _)| target.machine.name.as_str());
     let gate = LimitStatus::new(check, &tally, counting);
 
@@ -147,26 +147,26 @@ pub fn plan(check: &Check, cluster: &ClusterFacts, fleet: &[Target], now: Timest
 
 /// The action for one machine of a check that is not paused (docs/reference/cluster-api.md, Remediation).
 ///
-/// The request of one machine never prevents the request of another (unlike upstream:
-/// docs/reference/cluster-api.md, Q10). A Machine that is being deleted gets no request, nor does one
-/// whose request is being deleted, because its remediator is still at work.
+/// The remediation of one machine never prevents the remediation of another (unlike upstream:
+/// docs/reference/cluster-api.md, Q10). A Machine that is being deleted gets no remediation, nor does one
+/// whose remediation is being deleted, because its remediator is still at work.
 pub fn action(check: &Check, target: &Target, verdict: &Verdict, open: bool) -> Option<Action> {
     let (facts, machine) = (&target.machine, target.machine.name.clone());
-    match (verdict, &target.request) {
+    match (verdict, &target.remediation) {
         (Verdict::Healthy, MachineRemediation::Open) if check.external => {
-            Some(Action::DeleteRequest { machine })
+            Some(Action::DeleteRemediation { machine })
         }
         // A check removes only the condition that it has set, not the owner's response.
         (Verdict::Healthy, _) if !check.external && facts.awaits_owner && !facts.deleting => {
             Some(Action::UnmarkOwnerRemediated { machine })
         }
         (Verdict::Unhealthy { .. }, _) if !open || facts.deleting => None,
-        (Verdict::Unhealthy { .. }, request) if check.external => match request {
-            MachineRemediation::None => Some(Action::CreateRequest {
+        (Verdict::Unhealthy { .. }, remediation) if check.external => match remediation {
+            MachineRemediation::None => Some(Action::CreateRemediation {
                 machine,
                 uid: facts.uid.clone(),
             }),
-            MachineRemediation::Foreign { owner } => Some(Action::ReportForeignRequest {
+            MachineRemediation::Foreign { owner } => Some(Action::ReportForeignRemediation {
                 machine,
                 owner: owner.clone(),
             }),
@@ -187,32 +187,32 @@ impl Action {
     /// view of the fleet is complete (F13).
     pub fn hands_over(&self) -> bool {
         match self {
-            Self::CreateRequest { .. } | Self::MarkOwnerRemediated { .. } => true,
-            Self::DeleteRequest { .. }
+            Self::CreateRemediation { .. } | Self::MarkOwnerRemediated { .. } => true,
+            Self::DeleteRemediation { .. }
             | Self::UnmarkOwnerRemediated { .. }
-            | Self::ReportForeignRequest { .. } => false,
+            | Self::ReportForeignRemediation { .. } => false,
         }
     }
 
     /// Name of the Machine.
     pub fn machine(&self) -> &str {
         match self {
-            Self::CreateRequest { machine, .. }
-            | Self::DeleteRequest { machine }
+            Self::CreateRemediation { machine, .. }
+            | Self::DeleteRemediation { machine }
             | Self::MarkOwnerRemediated { machine }
             | Self::UnmarkOwnerRemediated { machine }
-            | Self::ReportForeignRequest { machine, .. } => machine,
+            | Self::ReportForeignRemediation { machine, .. } => machine,
         }
     }
 
     /// A short, stable name, for metric labels and logs.
     pub fn label(&self) -> &'static str {
         match self {
-            Self::CreateRequest { .. } => "create_request",
-            Self::DeleteRequest { .. } => "delete_request",
+            Self::CreateRemediation { .. } => "create_request",
+            Self::DeleteRemediation { .. } => "delete_request",
             Self::MarkOwnerRemediated { .. } => "mark_owner_remediated",
             Self::UnmarkOwnerRemediated { .. } => "unmark_owner_remediated",
-            Self::ReportForeignRequest { .. } => "report_foreign_request",
+            Self::ReportForeignRemediation { .. } => "report_foreign_request",
         }
     }
 }

@@ -116,7 +116,7 @@ impl Policy for Check {
     }
 
     fn counts(&self, target: &Target, verdict: &Verdict) -> Counts {
-        Counts::of(verdict, &target.request)
+        Counts::of(verdict, &target.remediation)
     }
 
     fn gate<'a>(

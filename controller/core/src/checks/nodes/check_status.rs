@@ -96,7 +96,7 @@ impl Phase {
 impl Tried {
     /// Whether the remediation was made from this template, by name and not by kind alone.
     pub fn is_of(&self, template: &Template) -> bool {
-        self.id.kind == template.request_kind
+        self.id.kind == template.remediation_kind
             && group(&self.id.api_version) == template.group()
             && self.id.namespace == template.namespace
             && self.template.as_ref().is_none_or(|t| *t == template.name)

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::check_status::{Flag, NodeCheckStatus, Phase, Tried};
 use super::class::Class;
-use super::facts::{NodeFacts, RemediationId, Request};
+use super::facts::{NodeFacts, NodeRemediation, RemediationId};
 use super::lease::HeldLease;
 use super::quorum::ControlPlane;
 use super::rules::{Check, Step};
@@ -43,7 +43,7 @@ pub enum Action {
         /// Name of the Node.
         node: String,
         /// Remediation object that is created.
-        request: RemediationId,
+        remediation: RemediationId,
         /// UID of the remediation.
         uid: String,
     },
@@ -52,7 +52,7 @@ pub enum Action {
         /// Name of the Node.
         node: String,
         /// Remediation object that is deleted.
-        request: RemediationId,
+        remediation: RemediationId,
         /// When the Node became healthy.
         since: Option<Timestamp>,
     },
@@ -61,7 +61,7 @@ pub enum Action {
         /// Name of the Node.
         node: String,
         /// Remediation object that is annotated.
-        request: RemediationId,
+        remediation: RemediationId,
         /// Value of the annotation.
         at: Timestamp,
     },
@@ -70,7 +70,7 @@ pub enum Action {
         /// Name of the Node.
         node: String,
         /// Remediation object that is older than two days.
-        request: RemediationId,
+        remediation: RemediationId,
     },
     /// Renew the Lease of the Node.
     RenewLease {
@@ -108,7 +108,7 @@ pub struct Finished {
     /// Name of the Node.
     pub node: String,
     /// Remediation object that has ended.
-    pub request: RemediationId,
+    pub remediation: RemediationId,
     /// How long the remediation existed.
     pub lasted: Duration,
 }
@@ -168,9 +168,9 @@ pub(super) struct NodeState<'a> {
     pub(super) selected: bool,
     pub(super) class: Class,
     /// The remediations of this check.
-    pub(super) requests: Vec<&'a Request>,
+    pub(super) remediations: Vec<&'a NodeRemediation>,
     /// A remediation of another owner.
-    pub(super) foreign: Option<&'a Request>,
+    pub(super) foreign: Option<&'a NodeRemediation>,
 }
 
 /// The facts about the fleet of a check that a decision needs.
@@ -266,28 +266,28 @@ impl Decision<'_> {
         let lasted = self.now.duration_since(tried.started);
         self.plan.finished.push(Finished {
             node: node.to_owned(),
-            request: tried.id.clone(),
+            remediation: tried.id.clone(),
             lasted: Duration::try_from(lasted).unwrap_or_default(),
         });
     }
 
     /// Adds remediations to the status that exist and are not recorded: the process that created them
     /// ended before it wrote the status. Their own annotations are adopted.
-    fn reconcile(&mut self, name: &str, requests: &[&Request]) {
-        if requests.is_empty() {
+    fn reconcile(&mut self, name: &str, remediations: &[&NodeRemediation]) {
+        if remediations.is_empty() {
             return;
         }
         let entry = self.plan.memory.nodes.entry(name.to_owned()).or_default();
-        for request in requests {
-            let known = entry.tried.iter_mut().find(|t| t.uid == request.uid);
+        for remediation in remediations {
+            let known = entry.tried.iter_mut().find(|t| t.uid == remediation.uid);
             match known {
-                Some(tried) => tried.timed_out = tried.timed_out.or(request.timed_out),
+                Some(tried) => tried.timed_out = tried.timed_out.or(remediation.timed_out),
                 None => entry.tried.push(Tried {
-                    id: request.id.clone(),
-                    uid: request.uid.clone(),
-                    template: request.template.clone(),
-                    started: request.created,
-                    timed_out: request.timed_out,
+                    id: remediation.id.clone(),
+                    uid: remediation.uid.clone(),
+                    template: remediation.template.clone(),
+                    started: remediation.created,
+                    timed_out: remediation.timed_out,
                 }),
             }
         }
@@ -295,7 +295,7 @@ impl Decision<'_> {
     }
 
     fn decide_node(&mut self, name: &str, state: &NodeState<'_>) {
-        self.reconcile(name, &state.requests);
+        self.reconcile(name, &state.remediations);
         match (state.node, &state.class) {
             (Some(node), Class::Healthy) if state.selected => self.healthy(node, state),
             // The Node lost its label while it was being remediated; the remediation is not interrupted.

@@ -53,7 +53,7 @@ pub struct RemediationId {
 
 /// The facts about one remediation, of any kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct NodeRemediation {
     /// Identifies the remediation.
     pub id: RemediationId,
     /// `metadata.uid`.
@@ -103,9 +103,9 @@ impl NodeFacts {
     }
 }
 
-// === impl Request ===
+// === impl NodeRemediation ===
 
-impl Request {
+impl NodeRemediation {
     /// Whether the check with this UID made the remediation.
     pub fn is_owned_by(&self, uid: &str) -> bool {
         self.owners.iter().any(|owner| owner == uid)
@@ -113,7 +113,7 @@ impl Request {
 
     /// Whether the remediation was made from this template.
     pub(super) fn is_of(&self, template: &Template) -> bool {
-        self.id.kind == template.request_kind
+        self.id.kind == template.remediation_kind
             && group(&self.id.api_version) == template.group()
             && self.id.namespace == template.namespace
             && self.template.as_ref().is_none_or(|t| *t == template.name)

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::check_status::NodeCheckStatus;
 use super::class::{Class, classify};
 use super::decide::{FleetView, NodeState, Outside, Plan, decide};
-use super::facts::{NodeFacts, RemediationId, Request};
+use super::facts::{NodeFacts, NodeRemediation, RemediationId};
 use super::quorum::{ControlPlane, PlaneNode};
 use super::rules::Check;
 use crate::checks::machines::deadline;
@@ -30,7 +30,7 @@ pub struct Fleet {
     now: Timestamp,
     members: BTreeMap<Arc<str>, Member>,
     /// Every watched remediation, of any check.
-    requests: BTreeMap<RemediationId, Request>,
+    remediations: BTreeMap<RemediationId, NodeRemediation>,
     by_node: BTreeMap<String, BTreeSet<RemediationId>>,
     /// Nodes become unhealthy strictly after their deadline.
     deadlines: BTreeSet<(Timestamp, Arc<str>)>,
@@ -49,7 +49,7 @@ impl Fleet {
             check,
             now,
             members: BTreeMap::new(),
-            requests: BTreeMap::new(),
+            remediations: BTreeMap::new(),
             by_node: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             matching: BTreeSet::new(),
@@ -97,26 +97,26 @@ impl Fleet {
     }
 
     /// Adds or replaces a remediation of any check.
-    pub fn put_request(&mut self, request: Request) {
-        let id = request.id.clone();
-        self.remove_request(&id);
-        let node = request.node.clone();
+    pub fn put_remediation(&mut self, remediation: NodeRemediation) {
+        let id = remediation.id.clone();
+        self.remove_remediation(&id);
+        let node = remediation.node.clone();
         self.uncount(&node);
         self.by_node
             .entry(node.clone())
             .or_default()
             .insert(id.clone());
-        self.requests.insert(id, request);
+        self.remediations.insert(id, remediation);
         self.count_known(&node);
     }
 
     /// Removes a remediation.
-    pub fn remove_request(&mut self, id: &RemediationId) {
-        let Some(node) = self.requests.get(id).map(|r| r.node.clone()) else {
+    pub fn remove_remediation(&mut self, id: &RemediationId) {
+        let Some(node) = self.remediations.get(id).map(|r| r.node.clone()) else {
             return;
         };
         self.uncount(&node);
-        self.requests.remove(id);
+        self.remediations.remove(id);
         if let Some(ids) = self.by_node.get_mut(&node) {
             ids.remove(id);
             if ids.is_empty() {
@@ -177,14 +177,14 @@ impl Fleet {
     fn node_state(&self, name: &str) -> NodeState<'_> {
         let member = self.members.get(name);
         let ids = self.by_node.get(name).into_iter().flatten();
-        let all = ids.filter_map(|id| self.requests.get(id));
-        let (ours, others): (Vec<&Request>, Vec<&Request>) =
+        let all = ids.filter_map(|id| self.remediations.get(id));
+        let (ours, others): (Vec<&NodeRemediation>, Vec<&NodeRemediation>) =
             all.partition(|r| r.is_owned_by(&self.check.uid));
         NodeState {
             node: member.map(|m| m.node.as_ref()),
             selected: member.is_some_and(|m| m.selected),
             class: member.map_or(Class::Healthy, |m| m.class.clone()),
-            requests: ours,
+            remediations: ours,
             foreign: others.first().copied(),
         }
     }
@@ -209,7 +209,7 @@ impl Fleet {
 
     fn has_own(&self, node: &str) -> bool {
         let ids = self.by_node.get(node).into_iter().flatten();
-        ids.filter_map(|id| self.requests.get(id))
+        ids.filter_map(|id| self.remediations.get(id))
             .any(|r| r.is_owned_by(&self.check.uid))
     }
 

@@ -33,7 +33,7 @@ pub use crate::checks::machines::ConditionRule;
 pub use check_status::{Entry, Flag, NodeCheckStatus, Phase, Tried};
 pub use class::{Cause, CauseDeadline, Class, classify, onsets};
 pub use decide::{Action, Disabled, Event, Finished, Outside, Plan};
-pub use facts::{Exclusion, NodeFacts, RemediationId, Request};
+pub use facts::{Exclusion, NodeFacts, NodeRemediation, RemediationId};
 pub use fleet::Fleet;
 pub use lease::{HeldLease, LeaseStep, lease_holder, lease_step};
 pub use mhc_conflict::{

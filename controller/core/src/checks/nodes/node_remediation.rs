@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::check_status::Tried;
 use super::class::Cause;
 use super::decide::{Action, Decision, Event, NodeState};
-use super::facts::{Exclusion, NodeFacts, Request};
+use super::facts::{Exclusion, NodeFacts, NodeRemediation};
 use super::lease::lease_holder;
 use super::rules::{CLASSIC, Delay, Step};
 use crate::checks::machines::deadline;
@@ -28,7 +28,7 @@ fn lease(step: &Step) -> Duration {
 impl Decision<'_> {
     /// A Node with healthy conditions: its remediations are deleted, after the delay.
     pub(super) fn healthy(&mut self, node: &NodeFacts, state: &NodeState<'_>) {
-        if state.requests.is_empty() {
+        if state.remediations.is_empty() {
             let entry = self.plan.memory.nodes.get(&node.name);
             if entry.is_some_and(|e| !e.tried.is_empty()) && node.confirmed {
                 self.plan.actions.push(Action::Unconfirm {
@@ -40,25 +40,25 @@ impl Decision<'_> {
         }
         let now = self.now;
         let mut delayed = false;
-        for request in state.requests.iter().filter(|r| !r.deleting) {
+        for remediation in state.remediations.iter().filter(|r| !r.deleting) {
             let until = match self.check.delay {
                 _ if node.confirmed => None,
                 Delay::None => None,
                 Delay::For(delay) => {
-                    let since = request.delayed_since.unwrap_or(now);
+                    let since = remediation.delayed_since.unwrap_or(now);
                     Some(deadline(since, delay)).filter(|until| now < *until)
                 }
                 Delay::UntilConfirmed => Some(Timestamp::MAX),
             };
             let Some(until) = until else {
-                self.delete(node, request);
+                self.delete(node, remediation);
                 continue;
             };
             delayed = true;
-            if request.delayed_since.is_none() {
+            if remediation.delayed_since.is_none() {
                 self.plan.actions.push(Action::Delay {
                     node: node.name.clone(),
-                    request: request.id.clone(),
+                    remediation: remediation.id.clone(),
                     since: Some(now),
                 });
             }
@@ -71,15 +71,15 @@ impl Decision<'_> {
         entry.delayed = delayed;
     }
 
-    fn delete(&mut self, node: &NodeFacts, request: &Request) {
+    fn delete(&mut self, node: &NodeFacts, remediation: &NodeRemediation) {
         self.plan.actions.push(Action::Delete {
             node: node.name.clone(),
-            request: request.id.clone(),
-            uid: request.uid.clone(),
+            remediation: remediation.id.clone(),
+            uid: remediation.uid.clone(),
         });
         let message = format!(
             "Node {} is healthy; its {} {} is deleted",
-            node.name, request.id.kind, request.id.name
+            node.name, remediation.id.kind, remediation.id.name
         );
         self.emit_event(Event::normal("RemediationRemoved", message));
     }
@@ -87,22 +87,22 @@ impl Decision<'_> {
     /// A Node that does not exist: its remediations are deleted, except one that expects the deletion of
     /// the Node and has not succeeded yet.
     pub(super) fn orphan(&mut self, name: &str, state: &NodeState<'_>) {
-        if state.requests.is_empty() {
+        if state.remediations.is_empty() {
             self.forget(name);
         }
-        for request in &state.requests {
-            let waits = request.node_goes && request.succeeded != Some(true);
-            if request.deleting || waits {
+        for remediation in &state.remediations {
+            let waits = remediation.node_goes && remediation.succeeded != Some(true);
+            if remediation.deleting || waits {
                 continue;
             }
             self.plan.actions.push(Action::Delete {
                 node: name.to_owned(),
-                request: request.id.clone(),
-                uid: request.uid.clone(),
+                remediation: remediation.id.clone(),
+                uid: remediation.uid.clone(),
             });
             let message = format!(
                 "Node {name} is gone; its {} {} is deleted",
-                request.id.kind, request.id.name
+                remediation.id.kind, remediation.id.name
             );
             self.emit_event(Event::normal("RemediationRemoved", message));
         }
@@ -110,7 +110,7 @@ impl Decision<'_> {
 
     /// An unhealthy Node that is no longer selected: its remediation continues.
     pub(super) fn keep(&mut self, name: &str, state: &NodeState<'_>) {
-        if state.requests.is_empty() {
+        if state.remediations.is_empty() {
             self.forget(name);
         }
     }
@@ -127,19 +127,19 @@ impl Decision<'_> {
             self.emit_event(Event::normal("DetectedUnhealthy", message));
         }
         let gone = self.drop_gone(name, state);
-        for request in state.requests.iter().filter(|r| !r.deleting) {
+        for remediation in state.remediations.iter().filter(|r| !r.deleting) {
             // The Node failed during the delay, which begins again after recovery.
-            if request.delayed_since.is_some() {
+            if remediation.delayed_since.is_some() {
                 self.plan.actions.push(Action::Delay {
                     node: name.clone(),
-                    request: request.id.clone(),
+                    remediation: remediation.id.clone(),
                     since: None,
                 });
             }
-            if !request.told_old && self.now > deadline(request.created, OLD) {
+            if !remediation.told_old && self.now > deadline(remediation.created, OLD) {
                 self.plan.actions.push(Action::TellOld {
                     node: name.clone(),
-                    request: request.id.clone(),
+                    remediation: remediation.id.clone(),
                 });
             }
         }
@@ -168,7 +168,7 @@ impl Decision<'_> {
             // A remediation that has begun continues, and its Lease is renewed.
             if let Some(step) = self.running(state) {
                 self.renew(name, &step);
-            } else if gone && state.requests.is_empty() {
+            } else if gone && state.remediations.is_empty() {
                 self.plan
                     .actions
                     .push(Action::ReleaseLease { node: name.clone() });
@@ -192,8 +192,8 @@ impl Decision<'_> {
     /// The step whose remediation exists and has not timed out.
     fn running(&self, state: &NodeState<'_>) -> Option<Step> {
         let is_there = |step: &&Step| {
-            let of = |r: &&&Request| r.is_of(&step.template) && r.timed_out.is_none();
-            state.requests.iter().any(|r| of(&r))
+            let of = |r: &&&NodeRemediation| r.is_of(&step.template) && r.timed_out.is_none();
+            state.remediations.iter().any(|r| of(&r))
         };
         self.check.steps.iter().find(is_there).cloned()
     }
@@ -202,33 +202,33 @@ impl Decision<'_> {
         let name = &node.name;
         self.signal_timeouts(name, state);
         for step in self.check.steps.clone() {
-            let existing = state.requests.iter().find(|r| r.is_of(&step.template));
+            let existing = state.remediations.iter().find(|r| r.is_of(&step.template));
             if self.timed_out(name, &step, existing.copied()) {
                 continue;
             }
-            let Some(request) = existing else {
+            let Some(remediation) = existing else {
                 self.begin(node, state, &step);
                 return;
             };
-            if request.deleting {
+            if remediation.deleting {
                 return;
             }
             let overdue = self.lease_overdue(name, &step);
             let until = match step.timeout {
                 Some(timeout) => {
-                    let own = deadline(request.created, timeout);
+                    let own = deadline(remediation.created, timeout);
                     overdue.map_or(own, |overdue| overdue.min(own))
                 }
-                None => overdue.unwrap_or_else(|| deadline(request.created, CLASSIC * 3)),
+                None => overdue.unwrap_or_else(|| deadline(remediation.created, CLASSIC * 3)),
             };
-            let failed = step.timeout.is_some() && request.succeeded == Some(false);
+            let failed = step.timeout.is_some() && remediation.succeeded == Some(false);
             if self.now <= until && !failed {
                 // The timeout has passed strictly after its time.
                 self.requeue_at(deadline(until, Duration::from_millis(1)));
                 self.renew(name, &step);
                 return;
             }
-            self.time_out(name, request);
+            self.time_out(name, remediation);
             if step.timeout.is_none() {
                 self.plan
                     .actions
@@ -253,7 +253,7 @@ impl Decision<'_> {
 
     /// Whether a step is not tried any more. A single template is tried again when somebody has deleted its
     /// remediation.
-    fn timed_out(&self, node: &str, step: &Step, existing: Option<&Request>) -> bool {
+    fn timed_out(&self, node: &str, step: &Step, existing: Option<&NodeRemediation>) -> bool {
         let entry = self.plan.memory.nodes.get(node);
         let is_single = step.timeout.is_none();
         let counts = |t: &&Tried| !is_single || existing.is_some_and(|r| r.uid == t.uid);
@@ -263,16 +263,16 @@ impl Decision<'_> {
         })
     }
 
-    fn time_out(&mut self, node: &str, request: &Request) {
+    fn time_out(&mut self, node: &str, remediation: &NodeRemediation) {
         if let Some(entry) = self.plan.memory.nodes.get_mut(node) {
-            for tried in entry.tried.iter_mut().filter(|t| t.uid == request.uid) {
+            for tried in entry.tried.iter_mut().filter(|t| t.uid == remediation.uid) {
                 tried.timed_out.get_or_insert(self.now);
             }
         }
-        if request.timed_out.is_none() && request.succeeded != Some(true) {
+        if remediation.timed_out.is_none() && remediation.succeeded != Some(true) {
             self.plan.actions.push(Action::TimeOut {
                 node: node.to_owned(),
-                request: request.id.clone(),
+                remediation: remediation.id.clone(),
                 at: self.now,
             });
         }
@@ -284,18 +284,18 @@ impl Decision<'_> {
         let Some(entry) = self.plan.memory.nodes.get(node) else {
             return;
         };
-        let unsignalled = |r: &&&Request| {
+        let unsignalled = |r: &&&NodeRemediation| {
             let over = |t: &Tried| t.uid == r.uid && t.timed_out.is_some();
             entry.tried.iter().any(over) && !r.deleting
         };
-        let unsignalled: Vec<&Request> = state
-            .requests
+        let unsignalled: Vec<&NodeRemediation> = state
+            .remediations
             .iter()
             .filter(|r| unsignalled(r))
             .copied()
             .collect();
-        for request in unsignalled {
-            self.time_out(node, request);
+        for remediation in unsignalled {
+            self.time_out(node, remediation);
         }
     }
 
@@ -353,7 +353,7 @@ impl Decision<'_> {
             return;
         }
         let control_plane = node.roles.is_control_plane();
-        let first = control_plane && state.requests.is_empty();
+        let first = control_plane && state.remediations.is_empty();
         let refused = match (first, control_plane) {
             (true, _) => self.control_plane.refusal(name),
             (false, true) => self.control_plane.precedence(name),
@@ -379,17 +379,18 @@ impl Decision<'_> {
             step: step.clone(),
             control_plane,
             lease: lease(step),
-            anew: state.requests.is_empty() && self.nothing_tried(name),
+            anew: state.remediations.is_empty() && self.nothing_tried(name),
             asks_guard: first,
         });
     }
 
     /// A running remediation from a template that the check no longer names.
-    fn stray<'l>(&self, state: &NodeState<'l>) -> Option<&'l Request> {
-        let named = |r: &Request| self.check.steps.iter().any(|step| r.is_of(&step.template));
-        let runs = |r: &Request| r.timed_out.is_none() && r.succeeded != Some(false);
+    fn stray<'l>(&self, state: &NodeState<'l>) -> Option<&'l NodeRemediation> {
+        let named =
+            |r: &NodeRemediation| self.check.steps.iter().any(|step| r.is_of(&step.template));
+        let runs = |r: &NodeRemediation| r.timed_out.is_none() && r.succeeded != Some(false);
         state
-            .requests
+            .remediations
             .iter()
             .copied()
             .find(|r| runs(r) && !named(r))
@@ -401,7 +402,7 @@ impl Decision<'_> {
         let Some(entry) = self.plan.memory.nodes.get_mut(node) else {
             return false;
         };
-        let there = |t: &Tried| state.requests.iter().any(|r| r.uid == t.uid);
+        let there = |t: &Tried| state.remediations.iter().any(|r| r.uid == t.uid);
         let keep = |t: &Tried| t.timed_out.is_some() || there(t);
         let gone: Vec<Tried> = entry.tried.iter().filter(|t| !keep(t)).cloned().collect();
         entry.tried.retain(keep);

@@ -61,7 +61,7 @@ pub struct Template {
     /// Group and version, of the template and of its remediations.
     pub api_version: String,
     /// Kind of the remediations.
-    pub request_kind: String,
+    pub remediation_kind: String,
     /// Namespace of the template and of its remediations; empty for cluster-scoped kinds.
     pub namespace: String,
     /// Name of the object.
@@ -85,7 +85,7 @@ impl Check {
     /// Whether several of its templates make remediations of one kind.
     pub fn shares_a_kind(&self, template: &Template) -> bool {
         let alike = self.steps.iter().filter(|step| {
-            step.template.request_kind == template.request_kind
+            step.template.remediation_kind == template.remediation_kind
                 && step.template.group() == template.group()
         });
         alike.count() > 1

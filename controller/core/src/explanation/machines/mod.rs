@@ -31,8 +31,8 @@ pub struct MachineCheckFacts<P: Policy> {
     pub machines: Vec<MachineEntry<P::Machine>>,
     /// How an unhealthy Machine is remediated.
     pub remediation: String,
-    /// Kind of the requests.
-    pub request_kind: String,
+    /// Kind of the remediations.
+    pub remediation_kind: String,
     /// Whether the limit is the default.
     pub limit_is_default: bool,
     /// Why the limit cannot be parsed.
@@ -112,7 +112,7 @@ pub(super) trait Dialect: Policy {
         &self,
         entry: &MachineEntry<Self::Machine>,
         verdict: &Verdict,
-        request: Option<&str>,
+        remediation: Option<&str>,
     ) -> String;
 }
 
@@ -239,7 +239,7 @@ fn action_message<P: Dialect>(facts: &MachineCheckFacts<P>, action: &P::Action) 
     let mut machines = facts.machines.iter();
     let entry = machines.find(|entry| P::name(&entry.target.machine) == name);
     let owner = entry.and_then(|entry| entry.owner.as_deref());
-    P::action_message(action, &facts.request_kind, owner)
+    P::action_message(action, &facts.remediation_kind, owner)
 }
 
 /// Order of the targets: those with a problem first.

@@ -12,8 +12,7 @@ use super::{
     Dialect, Evaluation, MachineCheckFacts, MachineEntry,
 };
 use crate::checks::machines::{
-    Cause, Judgement, MachineRemediation as Request, NodeView, Onset, Target, UnknownReason,
-    Verdict,
+    Cause, Judgement, MachineRemediation, NodeView, Onset, Target, UnknownReason, Verdict,
 };
 
 /// What the check evaluates for one Machine, and why.
@@ -32,18 +31,20 @@ pub(super) fn target_view<P: Dialect>(
     if facts.rules.is_startup_untimed(&target.machine) && entry.node.is_none() {
         onsets.retain(|onset| onset.at.is_none());
     }
-    let request = request_view(&target.request, &facts.request_kind, name);
+    let remediation = remediation_view(&target.remediation, &facts.remediation_kind, name);
     let does = match (due.get(name), facts.acted_for.get(name)) {
         (Some(due), _) => due.clone(),
         (None, Some(other)) => format!("nothing: MachineHealthCheck {other} acts for it"),
         (None, None) => {
             let deleting = P::is_deleting(&target.machine);
             let open = evaluation.gate.open;
-            match waiting_reason(verdict, &target.request, deleting, open) {
+            match waiting_reason(verdict, &target.remediation, deleting, open) {
                 Some(why) => why.into(),
                 None => {
-                    let request = request.as_ref().map(ToString::to_string);
-                    facts.rules.idle_message(entry, verdict, request.as_deref())
+                    let remediation = remediation.as_ref().map(ToString::to_string);
+                    facts
+                        .rules
+                        .idle_message(entry, verdict, remediation.as_deref())
                 }
             }
         }
@@ -57,7 +58,7 @@ pub(super) fn target_view<P: Dialect>(
         why: verdict_reason(verdict),
         causes: onsets.iter().map(|onset| cause_view(onset, now)).collect(),
         counts: facts.rules.counts(target, verdict).not_healthy,
-        remediations: request.into_iter().collect(),
+        remediations: remediation.into_iter().collect(),
         does,
     }
 }
@@ -77,13 +78,17 @@ pub(super) fn judge<P: Dialect>(
     judgement
 }
 
-/// The request of a Machine, if there is one.
-fn request_view(request: &Request, kind: &str, machine: &str) -> Option<TargetRemediation> {
-    let (state, owner) = match request {
-        Request::None => return None,
-        Request::Open => ("running", None),
-        Request::Deleting => ("deleting", None),
-        Request::Foreign { owner } => ("foreign", Some(owner.clone())),
+/// The remediation of a Machine, if there is one.
+fn remediation_view(
+    remediation: &MachineRemediation,
+    kind: &str,
+    machine: &str,
+) -> Option<TargetRemediation> {
+    let (state, owner) = match remediation {
+        MachineRemediation::None => return None,
+        MachineRemediation::Open => ("running", None),
+        MachineRemediation::Deleting => ("deleting", None),
+        MachineRemediation::Foreign { owner } => ("foreign", Some(owner.clone())),
     };
     Some(TargetRemediation {
         remediation: format!("{kind} {machine}"),

@@ -45,7 +45,7 @@ pub(super) fn templates(check: &Check) -> Vec<String> {
         format!(
             "{}. a {} from template {template} ({}), for {}",
             target + 1,
-            of.request_kind,
+            of.remediation_kind,
             of.api_version,
             go_duration(step_timeout(step))
         )
@@ -54,7 +54,7 @@ pub(super) fn templates(check: &Check) -> Vec<String> {
 }
 
 /// Kind, namespace and name.
-pub(super) fn request_name(id: &RemediationId) -> String {
+pub(super) fn remediation_name(id: &RemediationId) -> String {
     match id.namespace.as_str() {
         "" => format!("{} {}", id.kind, id.name),
         namespace => format!("{} {namespace}/{}", id.kind, id.name),
@@ -84,17 +84,19 @@ pub(super) fn action(action: &Action, check: &Check) -> String {
             let target = check.steps.iter().position(|s| s.template == step.template);
             format!(
                 "creates a {} for Node {node} (step {} of {}, template {}), for {}",
-                step.template.request_kind,
+                step.template.remediation_kind,
                 target.map_or(0, |target| target + 1),
                 check.steps.len(),
                 step.template.name,
                 go_duration(step_timeout(step))
             )
         }
-        Action::Delete { node, request, .. } => {
+        Action::Delete {
+            node, remediation, ..
+        } => {
             format!(
                 "deletes {}: Node {node} no longer needs it",
-                request_name(request)
+                remediation_name(remediation)
             )
         }
         Action::Delay {
@@ -113,16 +115,16 @@ pub(super) fn action(action: &Action, check: &Check) -> String {
         } => {
             format!("ends the delay of Node {node}, which is unhealthy again")
         }
-        Action::TimeOut { request, .. } => {
+        Action::TimeOut { remediation, .. } => {
             format!(
                 "requests that {} stops: its time is over, or it has failed",
-                request_name(request)
+                remediation_name(remediation)
             )
         }
-        Action::TellOld { request, .. } => {
+        Action::TellOld { remediation, .. } => {
             format!(
                 "reports once that {} is older than two days",
-                request_name(request)
+                remediation_name(remediation)
             )
         }
         Action::RenewLease { node, .. } => format!("renews the Lease of Node {node}"),

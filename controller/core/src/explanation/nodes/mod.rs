@@ -13,8 +13,8 @@ use super::{
     machines::rank,
 };
 use crate::checks::nodes::{
-    CauseDeadline, Check, Class, Entry, Flag, NodeCheckStatus, NodeFacts, Outside, Plan, Request,
-    Tried, classify, fewest_healthy, onsets, plan,
+    CauseDeadline, Check, Class, Entry, Flag, NodeCheckStatus, NodeFacts, NodeRemediation, Outside,
+    Plan, Tried, classify, fewest_healthy, onsets, plan,
 };
 
 /// Everything that the view of a check of Nodes is computed from.
@@ -25,7 +25,7 @@ pub struct NodeCheckFacts {
     /// Every Node, with whether the check selects it.
     pub nodes: Vec<(NodeFacts, bool)>,
     /// Every remediation that the check watches.
-    pub requests: Vec<Request>,
+    pub remediations: Vec<NodeRemediation>,
     /// What other controllers do.
     pub outside: Outside,
     /// What the status of the check records.
@@ -96,13 +96,13 @@ impl<'a> Evaluation<'a> {
         let NodeCheckFacts {
             rules,
             nodes,
-            requests,
+            remediations,
             outside,
             ..
         } = facts;
         Self {
             facts,
-            plan: plan(rules, nodes, requests, outside, memory, now),
+            plan: plan(rules, nodes, remediations, outside, memory, now),
             now,
         }
     }
@@ -112,7 +112,7 @@ impl<'a> Evaluation<'a> {
         let mut targets = Vec::new();
         for (node, selected) in &self.facts.nodes {
             let is_known =
-                self.entry(&node.name).is_some() || !self.requests(&node.name).is_empty();
+                self.entry(&node.name).is_some() || !self.remediations_of(&node.name).is_empty();
             if *selected || is_known {
                 targets.push(self.target(node, *selected));
             }
@@ -130,10 +130,10 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The remediations of this check for a Node.
-    fn requests(&self, node: &str) -> Vec<&Request> {
+    fn remediations_of(&self, node: &str) -> Vec<&NodeRemediation> {
         let uid = &self.facts.rules.uid;
-        let requests = self.facts.requests.iter();
-        requests
+        let remediations = self.facts.remediations.iter();
+        remediations
             .filter(|r| r.node == node && r.is_owned_by(uid))
             .collect()
     }
@@ -147,9 +147,16 @@ impl<'a> Evaluation<'a> {
     /// Names of Nodes that have a remediation and do not exist.
     fn missing(&self) -> BTreeSet<&str> {
         let uid = &self.facts.rules.uid;
-        let requests = self.facts.requests.iter().filter(|r| r.is_owned_by(uid));
+        let remediations = self
+            .facts
+            .remediations
+            .iter()
+            .filter(|r| r.is_owned_by(uid));
         let recorded = self.facts.memory.nodes.keys().map(String::as_str);
-        let mut names: BTreeSet<&str> = requests.map(|r| r.node.as_str()).chain(recorded).collect();
+        let mut names: BTreeSet<&str> = remediations
+            .map(|r| r.node.as_str())
+            .chain(recorded)
+            .collect();
         for (node, _) in &self.facts.nodes {
             names.remove(node.name.as_str());
         }
@@ -173,7 +180,7 @@ impl<'a> Evaluation<'a> {
 
     fn target(&self, node: &NodeFacts, selected: bool) -> TargetView {
         let (rules, now) = (&self.facts.rules, self.now);
-        let requests = self.requests(&node.name);
+        let remediations = self.remediations_of(&node.name);
         let times = onsets(rules, node);
         let class = classify(rules, node, now);
         let (verdict, until) = match &class {
@@ -192,8 +199,8 @@ impl<'a> Evaluation<'a> {
         }
         let first = times.iter().min_by_key(|onset| onset.until);
         let entry = self.entry(&node.name);
-        let counts_as_healthy = selected && class == Class::Healthy && requests.is_empty();
-        let running = requests.iter().any(|r| r.timed_out.is_none());
+        let counts_as_healthy = selected && class == Class::Healthy && remediations.is_empty();
+        let running = remediations.iter().any(|r| r.timed_out.is_none());
         TargetView {
             machine: None,
             node: Some(node.name.clone()),
@@ -220,13 +227,13 @@ impl<'a> Evaluation<'a> {
 
     /// The remediations of a Node, as the status records them and as they are.
     fn remediations(&self, node: &str) -> Vec<TargetRemediation> {
-        let requests = self.requests(node);
+        let remediations = self.remediations_of(node);
         let steps = &self.facts.rules.steps;
         let view = |tried: &Tried| {
-            let request = requests.iter().find(|r| r.uid == tried.uid);
+            let remediation = remediations.iter().find(|r| r.uid == tried.uid);
             let number = steps.iter().position(|step| tried.is_of(&step.template));
             let step = number.and_then(|number| steps.get(number));
-            let state = match request {
+            let state = match remediation {
                 None => "gone",
                 Some(r) if r.deleting => "deleting",
                 Some(r) if r.succeeded == Some(true) => "succeeded",
@@ -239,7 +246,7 @@ impl<'a> Evaluation<'a> {
                 tried.started.checked_add(timeout).ok()
             });
             TargetRemediation {
-                remediation: messages::request_name(&tried.id),
+                remediation: messages::remediation_name(&tried.id),
                 owner: None,
                 template: tried.template.clone(),
                 step: number.map(|number| format!("{} of {}", number + 1, steps.len())),

@@ -14,7 +14,7 @@ use crate::remediation::{Next, Observation, State, on_wall, step};
 #[derive(Debug, Clone)]
 pub struct RemediationFacts {
     /// Kind, namespace and name.
-    pub request: String,
+    pub remediation: String,
     /// What is observed.
     pub observation: Observation,
     /// The stored state.
@@ -43,7 +43,8 @@ pub struct NextStepView {
 #[serde(rename_all = "camelCase")]
 pub struct RemediationView {
     /// `Kind namespace/name`.
-    pub request: String,
+    #[serde(rename = "request")]
+    pub remediation: String,
     /// UID of the object, which a confirmation by a person has to name.
     pub uid: String,
     /// The strategy, and what follows when no attempt is left.
@@ -124,8 +125,8 @@ pub fn explain_remediation(
     let message = decision.reason.to_string();
     let recorded = facts.recorded.clone().filter(|text| *text != message);
     RemediationView {
-        request: facts.request.clone(),
-        uid: o.request.uid.clone(),
+        remediation: facts.remediation.clone(),
+        uid: o.object.uid.clone(),
         strategy: messages::strategy(policy),
         step: state.map_or("Pending", |s| s.step.label()).into(),
         since: shown.as_ref().map(|s| s.since),

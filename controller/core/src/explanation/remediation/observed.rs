@@ -107,7 +107,7 @@ fn reading(power: &PowerView, at: Timestamp) -> String {
 /// What is known of the pods of a Node that is drained, and who deletes them.
 fn pods(o: &Observation) -> Option<String> {
     let left = o.drain.as_ref()?.remaining().count();
-    let policy = o.request.policy.as_ref().ok()?;
+    let policy = o.object.policy.as_ref().ok()?;
     let who = match policy.pod_deletion {
         PodDeletion::Immediate => "deleted by Rackhand once they are Terminating",
         PodDeletion::PodGc => "deleted by the garbage collector of pods",

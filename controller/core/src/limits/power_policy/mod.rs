@@ -58,7 +58,7 @@ pub struct PowerPolicy {
     pub invalid: Option<String>,
 }
 
-/// What matters of the host and of the request, beside [`ActiveRemediation`].
+/// What matters of the host and of the remediation, beside [`ActiveRemediation`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subject {
     /// Annotations of its Node and BareMetalHost.

@@ -63,7 +63,7 @@ fn shared_cause_holds_with_its_arithmetic_until_its_time_is_over() {
         "{}",
         span.message
     );
-    // The first one is held from its request; the others for as long, by the hold of the cause.
+    // The first one is held from its creation; the others for as long, by the hold of the cause.
     let begun: Vec<_> = report.remediations.iter().map(|r| r.begun).collect();
     assert_eq!(begun, [Some(at(760)); 4]);
     let held = &report.remediations[3].held;

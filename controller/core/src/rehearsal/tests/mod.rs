@@ -52,7 +52,7 @@ fn node_check() -> RehearsedCheck {
     let step = |name: &str| nodes::Step {
         template: nodes::Template {
             api_version: "rackhand.dev/v1alpha1".into(),
-            request_kind: "PowerRemediation".into(),
+            remediation_kind: "PowerRemediation".into(),
             namespace: "default".into(),
             name: name.into(),
         },

@@ -95,7 +95,7 @@ pub struct ObjectFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MachineView {
     /// `metadata.creationTimestamp`. A Node that is older than its Machine tells that the objects were copied here, by a
-    /// move or a restore, and that the time of a request's creation is the time of the copy.
+    /// move or a restore, and that the time of a remediation's creation is the time of the copy.
     pub created: Option<Timestamp>,
     /// `spec.providerID`; empty if it has none.
     pub provider_id: String,
@@ -114,7 +114,7 @@ pub struct MachineView {
 }
 
 impl MachineView {
-    /// For a request about a Node that has no Machine.
+    /// For a remediation about a Node that has no Machine.
     pub fn not_asked() -> Self {
         Self {
             created: None,
@@ -218,8 +218,8 @@ pub struct BareMetalHostFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Observation {
     /// The remediation object.
-    pub request: ObjectFacts,
-    /// The Machine; `None` if that is gone. [`MachineView::not_asked`] for a request that names a
+    pub object: ObjectFacts,
+    /// The Machine; `None` if that is gone. [`MachineView::not_asked`] for a remediation that names a
     /// Node.
     pub machine: Option<MachineView>,
     /// `namespace/name` of the Cluster of the Machine, where it is known.
@@ -339,7 +339,7 @@ impl Observation {
     /// The settings: those of the object or, while it cannot be parsed, those with which an attempt has begun. `None`:
     /// it cannot be parsed, and nothing has begun.
     pub fn policy<'a>(&'a self, state: Option<&'a State>) -> Option<&'a Policy> {
-        match &self.request.policy {
+        match &self.object.policy {
             Ok(policy) => Some(policy),
             Err(_) => state.and_then(|s| s.policy.as_deref()),
         }

@@ -224,7 +224,7 @@ impl Default for Policy {
 /// Upper bound of [`Policy::evidence_timeout`], during which a failed Node waits.
 pub const LONGEST_EVIDENCE: Duration = Duration::from_secs(600);
 
-/// Time for a health check to evaluate a Node that is Ready again, before a request that waited is
+/// Time for a health check to evaluate a Node that is Ready again, before a remediation that waited is
 /// begun nevertheless.
 pub(super) const HEALTH_GRACE: Duration = Duration::from_secs(15);
 

@@ -23,7 +23,7 @@ const ACCEPT_AND_OVERRIDE: &str = "start the controller with --words-of-persons=
 pub(super) enum EndedBy {
     /// Rackhand, by its next step or when a time is over.
     Rackhand,
-    /// Whoever deletes the request. The remediation has done what it had to do.
+    /// Whoever deletes the remediation. It has done what it had to do.
     Withdrawal,
     /// Something outside the remediation. The message names what has to change.
     Outside,

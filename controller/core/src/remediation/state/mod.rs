@@ -366,7 +366,7 @@ pub struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// `namespace/name` of the Cluster, pinned as soon as it is known, because a deleted Machine
-    /// names none. `None` for requests about the management cluster itself.
+    /// names none. `None` for remediations about the management cluster itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// Whether the finalizer on the object is ours. Written before it is added (F9).
@@ -386,8 +386,8 @@ pub struct State {
     /// than the wait. A new one counts after this one was removed.
     #[serde(default)]
     pub confirmation_used: bool,
-    /// Whether the Node was not Ready at some time since the request was made. If it becomes Ready
-    /// before anything was begun, the request may be obsolete.
+    /// Whether the Node was not Ready at some time since the remediation was made. If it becomes Ready
+    /// before anything was begun, the remediation may be obsolete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub node_was_down: bool,
     /// The renewTime of the Node's Lease when this state was made for a remediation that had begun before: it was

@@ -153,7 +153,7 @@ impl StepContext<'_> {
             return Some(self.recheck(s.clone(), why));
         }
         let cancel = Command::Cancel {
-            id: operation_id(&self.o.request.uid, s)?,
+            id: operation_id(&self.o.object.uid, s)?,
         };
         Some(if self.done(&cancel) {
             self.recheck(s.clone(), reason.clone())
@@ -176,7 +176,7 @@ impl StepContext<'_> {
     /// Switches the host on again; `None` once it is on.
     fn undo_power_off(&self, s: &State, reason: &Reason) -> Option<Decision> {
         let mut s = s.clone();
-        let id = operation_id(&self.o.request.uid, &s)?;
+        let id = operation_id(&self.o.object.uid, &s)?;
         let failure = match &self.o.operation {
             Some(OperationView::Finished { outcome, .. }) => match outcome {
                 OperationOutcome::Confirmed { readings, .. } => match s.device() {
@@ -207,7 +207,7 @@ impl StepContext<'_> {
                 }
                 match self.device_down(&s) {
                     // The host cannot be switched on, and the object is deleted: end without it (L1).
-                    Some(Reason::BmcAccessMissing(_)) if self.o.request.deleting => return None,
+                    Some(Reason::BmcAccessMissing(_)) if self.o.object.deleting => return None,
                     Some(why) => return Some(self.recheck(s, why)),
                     None => {}
                 }
@@ -261,7 +261,7 @@ impl StepContext<'_> {
             None => false,
             Some(OnExhausted::StayOff | OnExhausted::Notify) => return None,
         };
-        if self.o.request.deleting || matches!(s.attempt.end_reason, Some(Reason::ExhaustedTold(_)))
+        if self.o.object.deleting || matches!(s.attempt.end_reason, Some(Reason::ExhaustedTold(_)))
         {
             return None;
         }

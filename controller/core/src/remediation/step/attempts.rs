@@ -10,7 +10,7 @@ use super::{
 impl StepContext<'_> {
     pub(super) fn attempt_failed(&self, mut s: State, reason: Reason) -> Decision {
         // Whether there is another attempt depends on the policy, which cannot be parsed.
-        if let Err(e) = &self.o.request.policy
+        if let Err(e) = &self.o.object.policy
             && s.policy.is_none()
         {
             return self.recheck(s, Reason::InvalidSpec(e.to_string()));

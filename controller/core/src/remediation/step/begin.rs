@@ -1,4 +1,4 @@
-//! From the request to the hold on the host. Nothing is switched here.
+//! From the remediation to the hold on the host. Nothing is switched here.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl StepContext<'_> {
             return self.to(s, Step::Succeeded, Reason::Recovered);
         }
         if (s.step == Step::Pending || s.other_node.is_some())
-            && !o.request.paused
+            && !o.object.paused
             && let Some(d) = self.node_came_back(&s)
         {
             return d;
@@ -79,11 +79,11 @@ impl StepContext<'_> {
             return self.recheck(s, why);
         }
         s.refused_entry = None;
-        if !o.request.finalizer && !self.owns_finalizer(&s) {
+        if !o.object.finalizer && !self.owns_finalizer(&s) {
             s.finalizer = true;
             return self.quiet_write(s, Reason::Started);
         }
-        if !o.request.finalizer {
+        if !o.object.finalizer {
             return self.act(s, Reason::Started, Command::AddFinalizer);
         }
         if let Some(d) = self.held_by_firmware(&s) {
@@ -95,7 +95,7 @@ impl StepContext<'_> {
         };
         s.strategy = self.policy.strategy;
         s.policy = Some(Box::new(self.policy.clone()));
-        if let Some(causes) = self.shown_causes(o.request.checked.as_ref()) {
+        if let Some(causes) = self.shown_causes(o.object.checked.as_ref()) {
             s.causes = causes;
         }
         s.host = Some(host);
@@ -124,9 +124,9 @@ impl StepContext<'_> {
         (self.now < until).then(|| self.wait(s.clone(), reason, until))
     }
 
-    /// F11: the Node of a request that waits may become Ready by itself, or through another
+    /// F11: the Node of a remediation that waits may become Ready by itself, or through another
     /// remediation of the same host. A Node that has been Ready all the time is cycled as
-    /// requested, because the request then has another cause.
+    /// requested, because the remediation then has another cause.
     fn node_came_back(&self, s: &State) -> Option<Decision> {
         let node = self.node().filter(|n| n.ready && s.node_was_down)?;
         let mut s = s.clone();
@@ -158,11 +158,11 @@ impl StepContext<'_> {
         Some(self.quiet_write(s, Reason::Working))
     }
 
-    /// F11: a check made the request for a failure that may have been over before any controller saw it: the Node became
-    /// Ready after that, or cannot be seen; the check calls the Machine healthy; or the request is a copy, whose age is
-    /// not known. What a person requests is carried out.
+    /// F11: a check made the remediation for a failure that may have been over before any controller saw it: the Node
+    /// became Ready after that, or cannot be seen; the check calls the Machine healthy; or the remediation is a copy,
+    /// whose age is not known. What a person requests is carried out.
     pub(in super::super) fn may_be_older_than_recovery(&self) -> bool {
-        let Some(made) = self.o.request.made_by_check else {
+        let Some(made) = self.o.object.made_by_check else {
             return false;
         };
         let Some(node) = self.node() else {
@@ -176,7 +176,7 @@ impl StepContext<'_> {
         node.ready && (is_healthy || is_copy || is_back)
     }
 
-    /// Records that the Node was down while the request waits, see [`Self::node_came_back`].
+    /// Records that the Node was down while the remediation waits, see [`Self::node_came_back`].
     fn remember_node_down(&self, d: Decision) -> Decision {
         let down = self.node().is_some_and(|n| !n.ready);
         let known = d.state.node_was_down && d.state.node_back.is_none();
@@ -189,11 +189,11 @@ impl StepContext<'_> {
         self.quiet_write(s, d.reason)
     }
 
-    /// Handles a withdrawn request whose state was lost: by the state nothing was done, but the
+    /// Handles a withdrawn remediation whose state was lost: by the state nothing was done, but the
     /// agent holds the host for it.
     pub(super) fn finish_lost_power_off(&self, s: &State) -> Option<Decision> {
         let host_known = s.host.is_some() || matches!(self.o.host, HostView::Found(_));
-        let began = self.o.request.finalizer && self.owns_finalizer(s);
+        let began = self.o.object.finalizer && self.owns_finalizer(s);
         if s.step != Step::Pending || !host_known || !began {
             return None;
         }
@@ -205,13 +205,13 @@ impl StepContext<'_> {
         let WorkloadView::Missing { name } = &self.o.workload else {
             return None;
         };
-        if self.o.request.by_node && s.step == Step::Pending {
+        if self.o.object.by_node && s.step == Step::Pending {
             return Some(self.abort(s.clone(), Reason::NodeNotFound(name.clone())));
         }
         let replace = self.policy.node_gone == NodeGonePolicy::Replace
             && !s.outlets_may_be_off()
-            && self.o.request.policy.is_ok()
-            && !self.o.request.paused
+            && self.o.object.policy.is_ok()
+            && !self.o.object.paused
             && s.keep_off.is_none()
             && self.stopped_by_other_node(s).is_none();
         replace.then(|| {
@@ -223,10 +223,10 @@ impl StepContext<'_> {
 
     fn ready_to_begin(&self) -> Result<super::super::HostRef, Reason> {
         let o = self.o;
-        if let Err(e) = &o.request.policy {
+        if let Err(e) = &o.object.policy {
             return Err(Reason::InvalidSpec(e.to_string()));
         }
-        if o.request.paused {
+        if o.object.paused {
             return Err(Reason::Paused);
         }
         if let Some(why) = self.cluster_gone().or_else(|| self.cluster_removed()) {
@@ -332,7 +332,7 @@ impl StepContext<'_> {
             return d;
         }
         // A move may have begun: what is not held yet is not held any more (F16).
-        if !self.holds() && self.o.request.paused {
+        if !self.holds() && self.o.object.paused {
             return match self.cancel_interrupt(&s, &Reason::Paused) {
                 Some(d) => d,
                 None => self.wait_to_begin(&s, Reason::Paused),

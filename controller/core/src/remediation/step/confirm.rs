@@ -194,7 +194,7 @@ impl StepContext<'_> {
             s.attempt.taint = Some(TaintOwner::Us);
             return self.write(s, reason);
         }
-        let command = if self.o.request.node_backup {
+        let command = if self.o.object.node_backup {
             Command::DeleteNode {
                 uid: node.uid.clone(),
             }
@@ -228,7 +228,7 @@ impl StepContext<'_> {
         }
     }
 
-    /// Leaves the steps after a confirmed off: the hold was removed, the request was withdrawn, or
+    /// Leaves the steps after a confirmed off: the hold was removed, the remediation was withdrawn, or
     /// the BMC has been silent for too long.
     pub(super) fn interrupt_hold(&self, s: &State) -> Option<Decision> {
         self.hold_lost(s)

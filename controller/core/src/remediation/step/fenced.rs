@@ -1,6 +1,6 @@
 //! A host that is kept off, by strategy or because no attempt is left.
 //!
-//! Invariant: the host is not switched on before the request is withdrawn, nor while pods are left
+//! Invariant: the host is not switched on before the remediation is withdrawn, nor while pods are left
 //! on it.
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl StepContext<'_> {
     /// Keeps taint and power until the object is deleted. A request to stop changes nothing here,
     /// because nothing is being tried.
     pub(super) fn fenced(&self, s: State) -> Decision {
-        if self.o.request.deleting {
+        if self.o.object.deleting {
             return self.power_on_withdrawn(s);
         }
         if let Some(d) = self.hold_lost(&s) {

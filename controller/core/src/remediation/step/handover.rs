@@ -40,7 +40,7 @@ impl StepContext<'_> {
 
     /// Whether a person has taken the power of the host from its owner, for this remediation.
     fn is_owner_overruled(&self) -> bool {
-        self.o.request.override_owner.as_deref() == Some(self.o.request.uid.as_str())
+        self.o.object.override_owner.as_deref() == Some(self.o.object.uid.as_str())
     }
 
     /// When our hold key may be removed again; `None` if that need not be waited for.
@@ -266,7 +266,7 @@ impl StepContext<'_> {
             self.o.operation,
             Some(OperationView::Running | OperationView::Staged { .. })
         );
-        let cancel = operation_id(&self.o.request.uid, s).map(|id| Command::Cancel { id });
+        let cancel = operation_id(&self.o.object.uid, s).map(|id| Command::Cancel { id });
         if let Some(cancel) = cancel.filter(|cancel| running && !self.done(cancel))
             && self.agent_down().is_none()
         {

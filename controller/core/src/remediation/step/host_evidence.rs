@@ -115,7 +115,7 @@ impl StepContext<'_> {
     fn interrupt_id(&self, s: &State) -> String {
         format!(
             "{}/{}@{}{INTERRUPT}0.0",
-            self.o.request.uid,
+            self.o.object.uid,
             s.attempt.number,
             s.attempt.started.as_second()
         )

@@ -231,7 +231,7 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
         o,
         policy,
         now,
-        operation: state.and_then(|s| operation_id(&o.request.uid, s)),
+        operation: state.and_then(|s| operation_id(&o.object.uid, s)),
         pinned: state.and_then(|s| s.pinned.as_ref()),
     };
     let (mut decision, begins) = match state {
@@ -248,7 +248,7 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
         }
     };
     decision.begins = begins;
-    decision.explained(o.request.policy.as_ref().unwrap_or(&fallback))
+    decision.explained(o.object.policy.as_ref().unwrap_or(&fallback))
 }
 
 /// Whether a decision in Pending or Retrying proceeds to the hold, rather than ending or waiting.
@@ -319,14 +319,14 @@ impl StepContext<'_> {
         if let Some(why) = self.state_lost() {
             return self.recheck(State::new(self.now), why);
         }
-        if self.o.request.deleting {
+        if self.o.object.deleting {
             let s = self.first_state();
             if let Some(d) = self.finish_lost_power_off(&s) {
                 return d;
             }
             return self.finish(s, Reason::Withdrawn, RemediationOutcome::Withdrawn);
         }
-        if let Some(step) = self.o.request.ended_by_copy {
+        if let Some(step) = self.o.object.ended_by_copy {
             return self.stay_ended(step);
         }
         self.write(self.first_state(), Reason::Started)
@@ -334,9 +334,9 @@ impl StepContext<'_> {
 
     fn first_state(&self) -> State {
         let mut s = State::new(self.now);
-        s.finalizer = self.o.request.finalizer && self.is_finalizer_ours();
+        s.finalizer = self.o.object.finalizer && self.is_finalizer_ours();
         // One that has begun elsewhere, and that its check may not need any more (F11).
-        let began = s.finalizer || self.o.request.finalizer_by_copy.is_some();
+        let began = s.finalizer || self.o.object.finalizer_by_copy.is_some();
         s.node_was_down =
             began || self.node().is_some_and(|n| !n.ready) || self.may_be_older_than_recovery();
         s.former_lease = began.then(|| self.node().map_or("", NodeFacts::renewed).into());
@@ -415,7 +415,7 @@ impl StepContext<'_> {
         if let Some(d) = self.unblock_move(&state, reason.clone()) {
             return d;
         }
-        if self.o.request.finalizer && self.owns_finalizer(&state) && state.rival.is_none() {
+        if self.o.object.finalizer && self.owns_finalizer(&state) && state.rival.is_none() {
             return self.act(state, reason, Command::RemoveFinalizer(outcome));
         }
         Decision {
@@ -430,10 +430,10 @@ impl StepContext<'_> {
     /// Why the remediation is withdrawn: the object is deleted, or the health check requested a
     /// stop.
     pub(super) fn withdrawn(&self) -> Option<Reason> {
-        if self.o.request.deleting {
+        if self.o.object.deleting {
             return Some(Reason::Withdrawn);
         }
-        self.o.request.timed_out.then_some(Reason::TimedOut)
+        self.o.object.timed_out.then_some(Reason::TimedOut)
     }
 
     /// Whether the host stays off after its workload has moved.

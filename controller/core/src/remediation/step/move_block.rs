@@ -24,13 +24,13 @@ impl StepContext<'_> {
 
     fn is_any_block(&self, wanted: fn(MoveBlock) -> bool) -> bool {
         let host = self.o.bmh.as_ref().filter(|b| !b.deleting);
-        wanted(self.o.request.move_block) || host.is_some_and(|b| wanted(b.move_block))
+        wanted(self.o.object.move_block) || host.is_some_and(|b| wanted(b.move_block))
     }
 
     /// Whether the objects are deleted here because clusterctl has moved them. It removes all annotations of the
     /// originals, the hold key included, and the copies are another controller's.
     pub(super) fn is_moved_away(&self) -> bool {
-        self.o.request.moved_away || self.o.bmh.as_ref().is_some_and(|b| b.moved_away)
+        self.o.object.moved_away || self.o.bmh.as_ref().is_some_and(|b| b.moved_away)
     }
 
     /// Whether the BareMetalHost has the hold key of a former remediation of ours.
@@ -48,7 +48,7 @@ impl StepContext<'_> {
         }
         let names = keys.iter().map(String::as_str).collect::<Vec<_>>();
         let names = names.join(", ");
-        if bmh.paused || self.o.request.paused {
+        if bmh.paused || self.o.object.paused {
             let why = format!("{names}. It is removed after the pause of the host or its Cluster");
             return Some(self.recheck(s.clone(), Reason::OrphanedHold(why)));
         }

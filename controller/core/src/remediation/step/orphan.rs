@@ -41,10 +41,10 @@ impl StepContext<'_> {
         })
     }
 
-    /// Set if the request is deleted and baremetal-operator takes the host back, including its
+    /// Set if the remediation is deleted and baremetal-operator takes the host back, including its
     /// power.
     pub(super) fn returned_to_owner(&self) -> Option<Reason> {
-        if !self.o.request.deleting {
+        if !self.o.object.deleting {
             return None;
         }
         if let BmcAccess::HostGone { name } = &self.o.access {
@@ -74,7 +74,7 @@ impl StepContext<'_> {
     }
 
     /// F15: nothing is recorded, and the copy in the object says that the remediation has ended. A copy decides
-    /// nothing, and what it forbids may be done by another request.
+    /// nothing, and what it forbids may be done by another remediation.
     pub(super) fn stay_ended(&self, step: Step) -> Decision {
         let mut s = State::new(self.now);
         if step == Step::Succeeded {
@@ -94,7 +94,7 @@ impl StepContext<'_> {
     /// attributed to somebody else.
     pub(super) fn state_lost(&self) -> Option<Reason> {
         let o = self.o;
-        if !o.request.finalizer || !self.is_finalizer_ours() {
+        if !o.object.finalizer || !self.is_finalizer_ours() {
             return None;
         }
         let tainted = match &o.workload {
@@ -114,7 +114,7 @@ impl StepContext<'_> {
         // Without baremetal-operator nobody else switches on a host that may have been switched off
         // here. If the agent holds the host for this remediation, it is switched on.
         let alone = o.bmh.is_none() && !o.held && !self.node().is_some_and(|node| node.ready);
-        (o.request.deleting && alone)
+        (o.object.deleting && alone)
             .then(|| lost("the host may be off, and nothing else switches it on"))
     }
 }
@@ -130,8 +130,8 @@ impl StepContext<'_> {
     /// while we work on an object is there.
     pub(super) fn is_finalizer_ours(&self) -> bool {
         let o = self.o;
-        !o.request.finalizer_is_shared
-            || o.request.finalizer_by_copy == Some(true)
+        !o.object.finalizer_is_shared
+            || o.object.finalizer_by_copy == Some(true)
             || self.holds()
             || o.held
     }

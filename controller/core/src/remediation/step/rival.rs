@@ -48,12 +48,12 @@ impl StepContext<'_> {
 
     /// Whether we have added the finalizer, and so remove it (F9).
     pub(super) fn owns_finalizer(&self, s: &State) -> bool {
-        s.finalizer || !self.o.request.finalizer_is_shared
+        s.finalizer || !self.o.object.finalizer_is_shared
     }
 
     /// The state with a finalizer that is not ours: CAPM3's controller has added it, also where it has no hold key now.
     pub(super) fn with_rival_by_finalizer(&self, mut s: State) -> State {
-        if self.o.request.finalizer && !self.owns_finalizer(&s) && s.rival.is_none() {
+        if self.o.object.finalizer && !self.owns_finalizer(&s) && s.rival.is_none() {
             s.rival = Some("its finalizer was on the object before Rackhand's".into());
         }
         s

@@ -59,7 +59,7 @@ fn f9_abort_waits_until_the_agent_reports_the_power_on() {
 #[test]
 fn f9_queued_power_on_is_cancelled_before_the_host_is_returned() {
     let (mut o, s) = mk_on_running();
-    o.request.deleting = true;
+    o.object.deleting = true;
     let host = bmh(&mut o);
     (host.online, host.provisioned) = (true, false);
     assert_eq!(does(&o, &s, 1), cancel(&s));

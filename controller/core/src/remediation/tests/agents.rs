@@ -22,7 +22,7 @@ fn unknown_at(o: Observation, name: &str, journal: &str) -> Observation {
 }
 
 fn deleted(mut o: Observation) -> Observation {
-    o.request.deleting = true;
+    o.object.deleting = true;
     o
 }
 

@@ -65,7 +65,7 @@ fn renewed_lease_without_a_status_of_this_boot_is_no_recovery() {
 #[test]
 fn stopped_remediation_of_a_host_that_has_booted_waits_until_it_is_ready_or_the_boot_is_over() {
     let mut o = mk_direct();
-    o.request.timed_out = true;
+    o.object.timed_out = true;
     o.machine = Some(MachineView {
         health_check_succeeded: Some(true),
         ..MachineView::not_asked()
@@ -109,8 +109,8 @@ fn remediation_does_not_succeed_while_its_cause_persists() {
     let pressure = || BTreeSet::from([("DiskPressure".to_owned(), "True".to_owned())]);
     for check_is_gone in [false, true] {
         let mut o = mk_direct();
-        (o.machine, o.request.by_node) = (Some(MachineView::not_asked()), true);
-        o.request.checked = Some(pressure());
+        (o.machine, o.object.by_node) = (Some(MachineView::not_asked()), true);
+        o.object.checked = Some(pressure());
         let shown = |o: &mut Observation, status: &str| {
             let conditions = &mut node(o).conditions;
             conditions.insert("DiskPressure".into(), status.into());
@@ -123,7 +123,7 @@ fn remediation_does_not_succeed_while_its_cause_persists() {
             ..mk_direct_state(Step::Restoring)
         };
         if check_is_gone {
-            o.request.checked = None;
+            o.object.checked = None;
         }
         let back = node(&mut o);
         (back.ready, back.boot_id) = (true, "boot-2".into());

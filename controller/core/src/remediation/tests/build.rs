@@ -146,7 +146,7 @@ pub(super) fn mk_host() -> HostRef {
 /// A failed node on a provisioned host; the finalizer is on, the BareMetalHost is not held yet.
 pub(super) fn mk_observation() -> Observation {
     Observation {
-        request: ObjectFacts {
+        object: ObjectFacts {
             ended_by_copy: None,
             made_by_check: None,
             checked: None,
@@ -238,7 +238,7 @@ pub(super) fn node(o: &mut Observation) -> &mut NodeFacts {
 }
 
 pub(super) fn policy(o: &mut Observation) -> &mut Policy {
-    o.request.policy.as_mut().unwrap()
+    o.object.policy.as_mut().unwrap()
 }
 
 /// The state that the state machine writes when it enters `step` at second 0.

@@ -2,10 +2,10 @@
 
 use super::{super::*, build::*};
 
-/// A request by Node, without a Machine.
+/// A remediation by Node, without a Machine.
 fn mk_by_node() -> Observation {
     let mut o = mk_observation();
-    o.request.by_node = true;
+    o.object.by_node = true;
     o.machine = Some(MachineView::not_asked());
     o
 }
@@ -34,10 +34,10 @@ fn f11_waiting_remediation_does_not_cycle_a_recovered_node() {
     }
 }
 
-/// The first state of a request whose object nobody has worked on.
+/// The first state of a remediation whose object nobody has worked on.
 fn first(o: &Observation) -> State {
     let mut fresh = o.clone();
-    fresh.request.finalizer = false;
+    fresh.object.finalizer = false;
     decide(&fresh, None, at(0)).state
 }
 
@@ -103,41 +103,41 @@ fn f6_remediation_of_a_recovered_node_blocks_no_other() {
 }
 
 #[test]
-fn f11_request_of_a_check_from_before_the_recovery_does_not_begin() {
+fn f11_remediation_of_a_check_from_before_the_recovery_does_not_begin() {
     let ready = |o: &mut Observation, since: i64| {
         node(o).ready = true;
         node(o).ready_since = Some(at(since));
     };
-    // The Node became Ready after the check had made the request, and before a controller saw it.
+    // The Node became Ready after the check had made the remediation, and before a controller saw it.
     let mut o = mk_by_node();
-    o.request.made_by_check = Some(at(-300));
+    o.object.made_by_check = Some(at(-300));
     ready(&mut o, -200);
     let s = first(&o);
     assert_eq!(writes(&o, &s, 0).0.step, Step::Succeeded);
     // What a person requests, and what a check requests for a Node that is Ready all the time, is carried out.
     let mut by_person = o.clone();
-    by_person.request.made_by_check = None;
+    by_person.object.made_by_check = None;
     ready(&mut o, -400);
     for o in [by_person, o] {
         let s = first(&o);
         assert_eq!(writes(&o, &s, 0).0.step, Step::Holding);
     }
-    // The check calls the Machine healthy and did not delete its request.
+    // The check calls the Machine healthy and did not delete its remediation.
     let mut o = mk_observation();
-    o.request.made_by_check = Some(at(-300));
+    o.object.made_by_check = Some(at(-300));
     ready(&mut o, -400);
     o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
     let s = first(&o);
     assert_eq!(writes(&o, &s, 0).0.step, Step::Succeeded);
 }
 
-/// A move and a restore give a request that waits a new time of creation, after the recovery.
+/// A move and a restore give a remediation that waits a new time of creation, after the recovery.
 #[test]
-fn f11_copied_request_of_a_check_waits_for_its_verdict() {
+fn f11_copied_remediation_of_a_check_waits_for_its_verdict() {
     let mut o = mk_observation();
     node(&mut o).ready = true;
     node(&mut o).ready_since = Some(at(-400));
-    o.request.made_by_check = Some(at(-300));
+    o.object.made_by_check = Some(at(-300));
     let created = |o: &mut Observation, seconds| {
         o.machine.as_mut().unwrap().created = Some(at(seconds));
     };
@@ -152,9 +152,9 @@ fn f11_copied_request_of_a_check_waits_for_its_verdict() {
     // The check still calls it unhealthy.
     let (s, _) = writes(&o, &s, 60);
     assert_eq!(writes(&o, &s, 60).0.step, Step::Holding);
-    // The Machine was there first, or a person made the request.
+    // The Machine was there first, or a person made the remediation.
     let mut by_person = o.clone();
-    by_person.request.made_by_check = None;
+    by_person.object.made_by_check = None;
     created(&mut o, -2000);
     for o in [by_person, o] {
         assert_eq!(writes(&o, &first(&o), 0).0.step, Step::Holding);
@@ -163,10 +163,10 @@ fn f11_copied_request_of_a_check_waits_for_its_verdict() {
 
 /// The workload cluster is not connected yet when a controller starts.
 #[test]
-fn f11_request_of_a_check_waits_for_its_verdict_if_its_node_was_not_seen_at_first() {
+fn f11_remediation_of_a_check_waits_for_its_verdict_if_its_node_was_not_seen_at_first() {
     let mut o = mk_observation();
     let seen = o.workload.clone();
-    o.request.made_by_check = Some(at(-300));
+    o.object.made_by_check = Some(at(-300));
     o.workload = WorkloadView::Unreachable {
         why: "there is no connection".into(),
     };

@@ -337,7 +337,7 @@ fn f6_decision_begins_unless_already_begun_or_prevented() {
     let mut o = mk_observation();
     let begins = |o: &super::super::Observation, s: Option<&State>| step(o, s, at(0)).begins;
     for finalizer in [false, true] {
-        o.request.finalizer = finalizer;
+        o.object.finalizer = finalizer;
         assert!(begins(&o, None));
         for step in super::waiting::STEPS {
             let between = matches!(step, Step::Pending | Step::Retrying);
@@ -345,10 +345,10 @@ fn f6_decision_begins_unless_already_begun_or_prevented() {
         }
     }
     let causes: [fn(&mut super::super::Observation); 12] = [
-        |o| o.request.paused = true,
-        |o| o.request.deleting = true,
-        |o| o.request.timed_out = true,
-        |o| o.request.policy = Err(super::super::PolicyError::NoStrategy),
+        |o| o.object.paused = true,
+        |o| o.object.deleting = true,
+        |o| o.object.timed_out = true,
+        |o| o.object.policy = Err(super::super::PolicyError::NoStrategy),
         |o| o.machine = None,
         |o| o.agent = super::super::AgentView::Unreachable { why: "dark".into() },
         |o| o.host = super::super::HostView::NotFound(Reason::HostNotFound("n".into())),
@@ -357,7 +357,7 @@ fn f6_decision_begins_unless_already_begun_or_prevented() {
         |o| bmh(o).disable_power_off = true,
         |o| o.conflict = Some(Reason::RivalController("k".into())),
         |o| {
-            o.request.by_node = true;
+            o.object.by_node = true;
             o.workload = super::super::WorkloadView::Missing { name: "n".into() };
         },
     ];

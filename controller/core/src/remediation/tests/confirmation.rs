@@ -44,7 +44,7 @@ fn f8_confirmation_from_before_the_attempt_does_not_count() {
     assert_eq!((s.step, s.confirmation_used), (Step::PoweringOff, true));
     assert!(matches!(does(&o, &s, 2), Command::PowerOff { .. }));
     // A later confirmation counts.
-    o.request.confirm_fenced = None;
+    o.object.confirm_fenced = None;
     let (s, _) = writes(&o, &s, 3);
     assert!(!s.confirmation_used);
 }
@@ -128,8 +128,8 @@ fn f8_silence_begins_with_a_try_and_ends_with_a_clear_reading() {
 #[test]
 fn f15_ignored_confirmation_has_no_effect_and_the_reason_says_so() {
     let (mut o, s) = mk_person();
-    o.request.confirm_fenced = None;
-    let policy = o.request.policy.as_mut().unwrap();
+    o.object.confirm_fenced = None;
+    let policy = o.object.policy.as_mut().unwrap();
     policy.words_of_persons = WordsOfPersons::Ignored;
     let decision = step(&o, Some(&s), at(602));
     assert_eq!(decision.reason.label(), "FenceUnconfirmed");

@@ -45,7 +45,7 @@ pub(super) struct CrashAt {
 /// The changes that wake the driver.
 #[derive(PartialEq)]
 struct Events {
-    request: (bool, bool, bool, bool, bool, bool),
+    object: (bool, bool, bool, bool, bool, bool),
     bmh: Option<BareMetalHostFacts>,
     node: Option<(Taint, u32, bool, bool)>,
     workload_down: bool,
@@ -77,7 +77,7 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn new(plan: Plan) -> Self {
-        let request = ObjectFacts {
+        let object = ObjectFacts {
             ended_by_copy: None,
             made_by_check: None,
             checked: None,
@@ -102,7 +102,7 @@ impl Run {
             ..mk_bmh()
         });
         Self {
-            world: World::new(plan, request, bmh),
+            world: World::new(plan, object, bmh),
             state: None,
             completed: BTreeSet::new(),
             pod_deletions: PodDeletions::default(),
@@ -157,13 +157,13 @@ impl Run {
 
     fn events(&self) -> Events {
         let w = &self.world;
-        let request = (
-            w.request.deleting,
-            w.request.finalizer,
-            w.request.confirm_fenced.is_some(),
-            w.request.paused,
-            w.request.policy.is_ok(),
-            w.request.timed_out,
+        let object = (
+            w.object.deleting,
+            w.object.finalizer,
+            w.object.confirm_fenced.is_some(),
+            w.object.paused,
+            w.object.policy.is_ok(),
+            w.object.timed_out,
         );
         let id = self.state.as_ref().and_then(|s| operation_id(UID, s));
         let operation = id
@@ -172,7 +172,7 @@ impl Run {
         let c = &w.cluster;
         let node = !w.workload_down && c.node;
         Events {
-            request,
+            object,
             bmh: w.bmh.clone(),
             node: node.then(|| (c.taint, c.boot_id, w.ready(), w.unknown())),
             workload_down: w.workload_down,
@@ -281,12 +281,12 @@ impl Run {
             return false;
         }
         match command {
-            Command::AddFinalizer => w.request.finalizer = true,
+            Command::AddFinalizer => w.object.finalizer = true,
             Command::RemoveFinalizer(_) => {
                 if state.rival.is_some() {
                     w.fail("F9: the finalizer may be of CAPM3's controller");
                 }
-                w.request.finalizer = false;
+                w.object.finalizer = false;
             }
             Command::AddHold => {
                 w.said_off.clear();
@@ -307,13 +307,13 @@ impl Run {
             }
             Command::EndMachineRequest => {}
             Command::BlockMove => {
-                w.request.move_block = MoveBlock::Ours;
+                w.object.move_block = MoveBlock::Ours;
                 if let Some(bmh) = &mut w.bmh {
                     bmh.move_block = MoveBlock::Ours;
                 }
             }
             Command::UnblockMove => {
-                w.request.move_block = MoveBlock::Absent;
+                w.object.move_block = MoveBlock::Absent;
                 if let Some(bmh) = &mut w.bmh {
                     bmh.move_block = MoveBlock::Absent;
                 }
@@ -325,7 +325,7 @@ impl Run {
                     .bmh
                     .as_ref()
                     .is_none_or(|b| b.move_block == MoveBlock::Ours);
-                if w.request.move_block != MoveBlock::Ours || !blocks {
+                if w.object.move_block != MoveBlock::Ours || !blocks {
                     w.fail("F16: a power-off while clusterctl may move the host");
                 }
                 if w.bmh.as_ref().is_some_and(|b| !b.our_hold && b.online) {
@@ -448,13 +448,13 @@ impl Run {
                 if w.workload_down || !w.cluster.node {
                     return false;
                 }
-                w.request.node_backup = true;
+                w.object.node_backup = true;
             }
             Command::DeleteNode { .. } => {
                 if w.workload_down || !w.cluster.node {
                     return false;
                 }
-                if !w.request.node_backup {
+                if !w.object.node_backup {
                     w.fail("F9: a Node is deleted without a backup");
                 }
                 self.may_taint(&state);
@@ -464,7 +464,7 @@ impl Run {
                 if w.workload_down || !w.cluster.node {
                     return false;
                 }
-                w.request.node_backup = false;
+                w.object.node_backup = false;
             }
             Command::Escalate { retire } => {
                 assert!(o.machine.is_some());

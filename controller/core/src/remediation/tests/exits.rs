@@ -4,7 +4,7 @@ use super::{super::*, build::*};
 
 fn mk_deleted() -> Observation {
     let mut o = mk_held();
-    o.request.deleting = true;
+    o.object.deleting = true;
     o
 }
 
@@ -17,7 +17,7 @@ fn mk_offline() -> Observation {
 #[test]
 fn remediation_deleted_after_its_node_is_back_has_succeeded() {
     let mut o = mk_observation();
-    o.request.deleting = true;
+    o.object.deleting = true;
     let s = mk_state(Step::Restoring);
     // The Node is as it was before the power-off.
     let withdrawn = Command::RemoveFinalizer(RemediationOutcome::Withdrawn);
@@ -37,7 +37,7 @@ fn remediation_deleted_after_its_node_is_back_has_succeeded() {
 #[test]
 fn f9_withdrawal_during_boot_removes_the_taint_before_the_finalizer() {
     let mut o = mk_observation();
-    o.request.deleting = true;
+    o.object.deleting = true;
     node(&mut o).taint = Taint::Ours;
     let s = mk_state(Step::Booting);
     assert_eq!(waits(&o, &s, 5), (Reason::Booting, 15));
@@ -165,7 +165,7 @@ fn online_false_aborts_and_leaves_the_host_off() {
                 Next::Do(command) => {
                     match command {
                         Command::RemoveHold => bmh(&mut o).our_hold = false,
-                        Command::RemoveFinalizer(_) => o.request.finalizer = false,
+                        Command::RemoveFinalizer(_) => o.object.finalizer = false,
                         Command::RemoveTaint | Command::Release => {}
                         ref other => panic!("{other:?} at {step:?}"),
                     }
@@ -195,7 +195,7 @@ fn online_false_while_draining_removes_the_taint_after_the_drain() {
 #[test]
 fn f9_failing_power_on_does_not_block_a_deleted_remediation() {
     let mut o = mk_observation();
-    o.request.deleting = true;
+    o.object.deleting = true;
     o.operation = unconfirmed();
     let mut s = mk_state(Step::PoweringOn);
     s.tries = 2;
@@ -260,7 +260,7 @@ fn l1_attempts_are_counted_as_in_capm3_before_escalation() {
         does(&o, &s, 1300),
         Command::RemoveFinalizer(RemediationOutcome::Escalated)
     );
-    o.request.finalizer = false;
+    o.object.finalizer = false;
     assert_eq!(
         decide(&o, Some(&s), at(1300)).next,
         Next::Done(RemediationOutcome::Escalated)

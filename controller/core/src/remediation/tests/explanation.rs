@@ -16,7 +16,7 @@ fn explained_on_wall(
     ahead: SignedDuration,
 ) -> RemediationView {
     let facts = RemediationFacts {
-        request: "PowerRemediation metal3/node-7".into(),
+        remediation: "PowerRemediation metal3/node-7".into(),
         observation: o.clone(),
         state: s.cloned(),
         recorded: Some("an older word".into()),

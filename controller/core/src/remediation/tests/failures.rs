@@ -64,7 +64,7 @@ fn bmc_login_failure_reports_the_cause() {
 pub(super) fn mk_person() -> (Observation, State) {
     let mut o = mk_held();
     o.silent_since = Some(at(0));
-    o.request.confirm_fenced = Some(UID.into());
+    o.object.confirm_fenced = Some(UID.into());
     o.power = mk_no_power(600);
     let mut s = mk_state(Step::AwaitingConfirmation);
     s.tries = 3;
@@ -138,7 +138,7 @@ fn f8_person_may_confirm_what_a_bmc_reports_and_cannot_prove() {
 #[test]
 fn f8_confirmation_for_another_remediation_does_not_count() {
     let (mut o, s) = mk_person();
-    o.request.confirm_fenced = Some("true".into());
+    o.object.confirm_fenced = Some("true".into());
     assert_eq!(waits(&o, &s, 601).1, 660);
 }
 
@@ -164,10 +164,10 @@ fn f8_confirmation_counts_once() {
         "{reason}"
     );
     // Removed and set again, it is a new confirmation.
-    o.request.confirm_fenced = None;
+    o.object.confirm_fenced = None;
     (s, _) = writes(&o, &s, 801);
     assert!(!s.confirmation_used);
-    o.request.confirm_fenced = Some(UID.into());
+    o.object.confirm_fenced = Some(UID.into());
     o.power = mk_no_power(801);
     o.silent_since = Some(at(603));
     assert_eq!(writes(&o, &s, 802).0.step, Step::ConfirmingOff);
@@ -373,7 +373,7 @@ fn unfenceable_host_is_refused_before_any_change() {
     ];
     for (set, label) in cases {
         let mut o = mk_observation();
-        o.request.finalizer = false;
+        o.object.finalizer = false;
         set(bmh(&mut o));
         let (reason, _) = waits(&o, &mk_state(Step::Pending), 0);
         assert!(reason.label() == label && reason.is_blocked());

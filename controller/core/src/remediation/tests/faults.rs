@@ -192,7 +192,7 @@ impl Plan {
         plan
     }
 
-    /// The policy of the request.
+    /// The policy of the remediation.
     pub(super) fn policy(&self) -> Policy {
         let usual = super::driver::policy();
         Policy {
@@ -267,9 +267,9 @@ impl World {
             Fault::Bmc(dead) => self.silent = dead || self.plan.silent,
             Fault::Operator(down) => self.bmo_down = down,
             Fault::Partition(yes) => self.partitioned = yes,
-            Fault::PolicyBroken(true) => self.request.policy = Err(PolicyError::NoStrategy),
-            Fault::PolicyBroken(false) => self.request.policy = Ok(self.plan.policy()),
-            Fault::Paused(yes) => self.request.paused = yes,
+            Fault::PolicyBroken(true) => self.object.policy = Err(PolicyError::NoStrategy),
+            Fault::PolicyBroken(false) => self.object.policy = Ok(self.plan.policy()),
+            Fault::Paused(yes) => self.object.paused = yes,
             Fault::Conflict(yes) => self.conflict = yes,
             Fault::ForeignHold(yes) | Fault::Rival(yes) => {
                 self.rival = yes && matches!(fault, Fault::Rival(_));
@@ -283,8 +283,8 @@ impl World {
             }
             Fault::HoldRemoved | Fault::Button => self.meddle(fault),
             Fault::SwitchedOff => self.switch(0, false),
-            Fault::Deleted => self.request.deleting = true,
-            Fault::TimedOut => self.request.timed_out = true,
+            Fault::Deleted => self.object.deleting = true,
+            Fault::TimedOut => self.object.timed_out = true,
             Fault::Offline => {
                 if let Some(bmh) = &mut self.bmh {
                     bmh.online = false;
@@ -292,14 +292,14 @@ impl World {
             }
             Fault::NodeDeleted => self.delete_node(),
             Fault::Overruled => {
-                self.request.override_owner = Some(self.request.uid.clone());
+                self.object.override_owner = Some(self.object.uid.clone());
             }
             Fault::Person => {
                 let host = &mut self.hosts[0];
                 host.power = Power::Off;
                 host.up_from = None;
                 self.cluster.process = false;
-                self.request.confirm_fenced = Some(self.request.uid.clone());
+                self.object.confirm_fenced = Some(self.object.uid.clone());
             }
         }
     }
@@ -308,7 +308,7 @@ impl World {
     /// until it must have been detected, because an undetectable power-on cannot be prevented.
     fn meddle(&mut self, fault: Fault) {
         let seen = self.agent_up && !self.silent && !self.plan.stuck && self.plan.read_takes < 1000;
-        if !seen || self.request.confirm_fenced.is_some() {
+        if !seen || self.object.confirm_fenced.is_some() {
             return;
         }
         match (fault, &mut self.bmh) {

@@ -5,8 +5,8 @@ use super::{super::*, build::*};
 #[test]
 fn failed_node_passes_through_all_steps_in_order() {
     let mut o = mk_observation();
-    o.request.finalizer = false;
-    o.request.finalizer_is_shared = true;
+    o.object.finalizer = false;
+    o.object.finalizer_is_shared = true;
     let (s, _) = {
         let d = decide(&o, None, at(0));
         assert_eq!(d.next, Next::Write);
@@ -15,7 +15,7 @@ fn failed_node_passes_through_all_steps_in_order() {
     let (s, _) = writes(&o, &s, 0);
     assert!(s.finalizer, "recorded before it is added (F9)");
     assert_eq!(does(&o, &s, 0), Command::AddFinalizer);
-    o.request.finalizer = true;
+    o.object.finalizer = true;
     let (s, _) = writes(&o, &s, 0);
     assert_eq!((s.step, s.mode), (Step::Holding, Mode::Cooperative));
     assert_eq!(does(&o, &s, 0), Command::AddHold);
@@ -91,7 +91,7 @@ fn failed_node_passes_through_all_steps_in_order() {
         does(&o, &s, 92),
         Command::RemoveFinalizer(RemediationOutcome::Succeeded)
     );
-    o.request.finalizer = false;
+    o.object.finalizer = false;
     assert_eq!(
         decide(&o, Some(&s), at(92)).next,
         Next::Done(RemediationOutcome::Succeeded)

@@ -280,8 +280,8 @@ fn watch_is_stored_and_shown_in_wall_time() {
 #[test]
 fn health_check_that_may_end_the_wait_is_named() {
     let mut o = mk_checked();
-    o.request.by_node = true;
-    o.request.made_by_check = Some(at(0));
+    o.object.by_node = true;
+    o.object.made_by_check = Some(at(0));
     let s = mk_waiting(&mut o);
     let text = waits(&o, &s, 2).0.to_string();
     assert!(text.contains("escalatingRemediations"), "{text}");

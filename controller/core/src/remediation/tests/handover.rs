@@ -92,9 +92,9 @@ fn f16_person_takes_the_power_from_the_owner_only_by_the_uid() {
     let (mut o, mut s) = mk_unreported();
     s.attempt.handover.released = None;
     bmh(&mut o).hold_renewed = Some(at(2));
-    o.request.override_owner = Some("true".into());
+    o.object.override_owner = Some("true".into());
     assert_eq!(waits(&o, &s, 3).0.label(), "OwnerDoesNotReportOff");
-    o.request.override_owner = Some(UID.into());
+    o.object.override_owner = Some(UID.into());
     let (s, _) = writes(&o, &s, 3);
     assert_eq!(s.attempt.handover.released, Some(at(3)));
     assert_eq!(does(&o, &s, 3), Command::RemoveHold);
@@ -155,7 +155,7 @@ fn f16_person_takes_the_power_although_our_hold_cannot_be_removed_now() {
     for reported in [Some(true), Some(false), None] {
         let (mut o, s) = mk_unreported();
         bmh(&mut o).powered_on = reported;
-        o.request.override_owner = Some(UID.into());
+        o.object.override_owner = Some(UID.into());
         assert_eq!(does(&o, &s, 3), Command::RemoveHold, "it is tried first");
         refuse(&mut o, 30);
         o.power = mk_power(30, PowerState::Off);
@@ -207,7 +207,7 @@ fn f16_undone_power_off_does_not_wait_for_a_hold_of_an_overruled_owner() {
     o.power = mk_power(30, PowerState::Off);
     refuse(&mut o, 29);
     assert_eq!(does(&o, &s, 30), Command::RemoveHold);
-    o.request.override_owner = Some(UID.into());
+    o.object.override_owner = Some(UID.into());
     let power_on = does(&o, &s, 30);
     assert!(matches!(power_on, Command::PowerOn { .. }), "{power_on:?}");
 }
@@ -239,7 +239,7 @@ fn f16_undone_power_off_is_left_to_an_owner_that_has_the_host_as_off() {
     o.power = mk_power(30, PowerState::Off);
     assert_eq!(waits(&o, &s, 30).0.label(), "OwnerDoesNotSwitchOn");
     let mut overruled = o.clone();
-    overruled.request.override_owner = Some(UID.into());
+    overruled.object.override_owner = Some(UID.into());
     assert!(matches!(does(&overruled, &s, 30), Command::PowerOn { .. }));
     o.power = mk_power(31, PowerState::On);
     assert_eq!(does(&o, &s, 31), Command::Release);
@@ -340,7 +340,7 @@ fn f16_owner_that_never_reports_on_ends_the_remediation_after_10_minutes_with_an
     let mut s = mk_state(Step::Restoring);
     s.attempt.handover.unreported = Some(at(60));
     for deleting in [false, true] {
-        o.request.deleting = deleting;
+        o.object.deleting = deleting;
         o.machine = Some(MachineView::not_asked());
         o.power = mk_power(659, PowerState::On);
         assert_eq!(waits(&o, &s, 659).0.label(), "OwnerDoesNotReportOn");
@@ -442,7 +442,7 @@ fn f16_host_taken_before_the_power_off_is_let_go() {
 #[test]
 fn f16_taint_of_a_deprovisioned_host_stays_until_its_node_is_gone_or_it_is_read_off() {
     let mut o = mk_observation();
-    o.request.deleting = true;
+    o.object.deleting = true;
     o.machine = None;
     bmh(&mut o).provisioned = false;
     node(&mut o).taint = Taint::Ours;

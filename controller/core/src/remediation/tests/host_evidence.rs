@@ -89,7 +89,7 @@ fn f2_evidence_is_not_collected_once_the_hold_is_set() {
 #[test]
 fn f11_a_withdrawn_remediation_collects_nothing() {
     let mut o = collecting(mk_observation());
-    o.request.deleting = true;
+    o.object.deleting = true;
     let (s, _) = writes(&o, &mk_state(Step::Holding), 1);
     assert_eq!(s.step, Step::Aborting);
 }
@@ -169,13 +169,13 @@ fn f6_no_interrupt_is_sent_while_another_agent_may_command_the_host() {
 
 /// It may wait at the agent although the request for evidence was answered, or its answer was lost.
 #[test]
-fn f6_an_interrupt_is_cancelled_before_a_withdrawn_request_ends() {
+fn f6_an_interrupt_is_cancelled_before_a_withdrawn_remediation_ends() {
     let mut o = interrupting();
     let (mut s, _) = writes(&o, &mk_state(Step::Holding), 1);
     let pin = s.pinned.clone().unwrap();
     (s.step, s.mode) = (Step::Aborting, Mode::Direct);
     s.attempt.end_reason = Some(Reason::Withdrawn);
-    o.request.deleting = true;
+    o.object.deleting = true;
     let cancel = Command::Cancel { id: pin.operation };
     assert_eq!(does(&o, &s, 2), cancel);
     o.completed.insert(cancel.clone());
@@ -208,7 +208,7 @@ fn f6_an_interrupt_of_unknown_outcome_is_cancelled_after_the_power_off_is_pinned
         operation: format!("{UID}/1@0/off/0.0"),
         ..pin.clone()
     });
-    o.request.deleting = true;
+    o.object.deleting = true;
     let cancel = Next::Do(Command::Cancel { id: pin.operation });
     let next = |s: &State| decide(&o, Some(s), at(3)).next;
     assert_eq!(next(&s), cancel);
@@ -254,9 +254,9 @@ fn the_log_of_the_boot_is_read_once_the_node_is_back_and_clean() {
     bmh(&mut o).our_hold = false;
     bmh(&mut o).powered_on = Some(true);
     node(&mut o).boot_id = "boot-2".into();
-    // A health check deletes the request as soon as the Node is Ready.
+    // A health check deletes the remediation as soon as the Node is Ready.
     node(&mut o).ready = true;
-    o.request.deleting = true;
+    o.object.deleting = true;
     assert_eq!(does(&o, &s, 1), Command::CollectBootLog);
     o.completed.insert(Command::CollectBootLog);
     o.collected.boot_log = Some(Box::default());

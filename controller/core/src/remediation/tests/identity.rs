@@ -54,7 +54,7 @@ fn f5_lease_renewal_after_confirmed_off_undoes_the_remediation() {
             does(&o, &s, 7),
             Command::RemoveFinalizer(RemediationOutcome::Failed)
         );
-        o.request.finalizer = false;
+        o.object.finalizer = false;
         assert_eq!(
             decide(&o, Some(&s), at(7)).next,
             Next::Done(RemediationOutcome::Failed)
@@ -257,8 +257,8 @@ fn f5_refused_entry_is_tried_again_once_it_is_corrected() {
     old.as_object_mut().unwrap().remove("refusedEntry");
     let old: State = serde_json::from_value(old).unwrap();
     assert_eq!(old.refused_entry, None);
-    // A withdrawn request ends.
-    o.request.deleting = true;
+    // A withdrawn remediation ends.
+    o.object.deleting = true;
     assert_eq!(
         does(&o, &s, 20),
         Command::RemoveFinalizer(RemediationOutcome::Withdrawn)
@@ -270,7 +270,7 @@ fn f6_conflicting_remediation_prevents_any_change() {
     let mut o = mk_observation();
     let other = Reason::OtherRemediation("Metal3Remediation default/m1".into());
     o.conflict = Some(other.clone());
-    o.request.finalizer = false;
+    o.object.finalizer = false;
     for step in [Step::Pending, Step::Retrying] {
         let (reason, until) = waits(&o, &mk_state(step), 3);
         assert_eq!(reason, other);

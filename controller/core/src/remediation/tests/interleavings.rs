@@ -1,5 +1,5 @@
-//! F6 under every interleaving: a model of one process that runs several requests. Each request observes,
-//! writes its decision, and ends; requests become unable and able to begin, writes fail, and the process
+//! F6 under every interleaving: a model of one process that runs several remediations. Each remediation observes,
+//! writes its decision, and ends; remediations become unable and able to begin, writes fail, and the process
 //! is restarted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::limits::concurrency::{ActiveRemediation, ControlPlane, check_concurrency};
 
-/// Requests of one control plane.
+/// Remediations of one control plane.
 const REMEDIATIONS: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,18 +21,18 @@ enum Stored {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Request {
+struct Remediation {
     stored: Stored,
-    /// Whether the request could begin by itself.
+    /// Whether the remediation could begin by itself.
     able: bool,
-    /// Whether the request decided to begin, and the write is under way.
+    /// Whether the remediation decided to begin, and the write is under way.
     begins: bool,
     attempts: u8,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Model {
-    requests: [Request; REMEDIATIONS],
+    remediations: [Remediation; REMEDIATIONS],
     /// The memory of the process, which a restart clears.
     memory: BTreeMap<usize, Progress>,
 }
@@ -64,21 +64,21 @@ fn active(i: usize, progress: Progress) -> ActiveRemediation {
 
 impl Model {
     fn new() -> Self {
-        let request = Request {
+        let remediation = Remediation {
             stored: Stored::Pending,
             able: true,
             begins: false,
             attempts: 0,
         };
         Self {
-            requests: [request; REMEDIATIONS],
+            remediations: [remediation; REMEDIATIONS],
             memory: BTreeMap::new(),
         }
     }
 
-    /// The other requests as the engine knows them: from memory, else from the stored state.
+    /// The other remediations as the engine knows them: from memory, else from the stored state.
     fn others(&self, me: usize) -> Vec<ActiveRemediation> {
-        let progress = |i: usize| match (self.memory.get(&i), self.requests[i].stored) {
+        let progress = |i: usize| match (self.memory.get(&i), self.remediations[i].stored) {
             (Some(progress), _) => Some(*progress),
             (None, Stored::Begun) => Some(Progress::Begun),
             (None, Stored::Pending | Stored::Over) => None,
@@ -91,8 +91,8 @@ impl Model {
 
     fn acts(&self) -> Vec<Act> {
         let mut acts = vec![Act::Restart];
-        for (i, request) in self.requests.iter().enumerate() {
-            match (request.stored, request.begins) {
+        for (i, remediation) in self.remediations.iter().enumerate() {
+            match (remediation.stored, remediation.begins) {
                 (Stored::Pending, true) => acts.extend([Act::Written(i), Act::NotWritten(i)]),
                 (Stored::Pending, false) => acts.extend([Act::Look(i), Act::Cause(i)]),
                 (Stored::Begun, _) => {
@@ -105,15 +105,15 @@ impl Model {
     }
 
     fn look(&mut self, i: usize) -> Option<Reason> {
-        let request = self.requests[i];
-        let progress = match (request.stored, request.able) {
+        let remediation = self.remediations[i];
+        let progress = match (remediation.stored, remediation.able) {
             (Stored::Begun, _) => Progress::Begun,
             (_, true) => Progress::Ready,
             (_, false) => Progress::Waiting,
         };
         // A member that is off is missing for the others.
-        let off = |r: &&Request| r.stored == Stored::Begun;
-        let off = u32::try_from(self.requests.iter().filter(off).count()).unwrap();
+        let off = |r: &&Remediation| r.stored == Stored::Begun;
+        let off = u32::try_from(self.remediations.iter().filter(off).count()).unwrap();
         let quorum = ControlPlane {
             total: 5,
             healthy_others: 4 - off,
@@ -126,8 +126,8 @@ impl Model {
         let quorum = (progress != Progress::Begun).then_some(quorum);
         let decision = check_concurrency(&active(i, progress), &self.others(i), quorum);
         self.memory.insert(i, decision.progress);
-        self.requests[i].begins =
-            request.stored == Stored::Pending && request.able && decision.reason.is_none();
+        self.remediations[i].begins =
+            remediation.stored == Stored::Pending && remediation.able && decision.reason.is_none();
         decision.reason
     }
 
@@ -136,27 +136,27 @@ impl Model {
         match act {
             Act::Look(i) => drop(next.look(i)),
             Act::Written(i) => {
-                next.requests[i].begins = false;
-                next.requests[i].stored = Stored::Begun;
+                next.remediations[i].begins = false;
+                next.remediations[i].stored = Stored::Begun;
             }
-            Act::NotWritten(i) => next.requests[i].begins = false,
+            Act::NotWritten(i) => next.remediations[i].begins = false,
             Act::AttemptEnds(i) => {
-                next.requests[i].attempts += 1;
-                next.requests[i].stored = Stored::Pending;
-                if next.requests[i].attempts > 1 {
-                    next.requests[i].stored = Stored::Over;
+                next.remediations[i].attempts += 1;
+                next.remediations[i].stored = Stored::Pending;
+                if next.remediations[i].attempts > 1 {
+                    next.remediations[i].stored = Stored::Over;
                     next.memory.remove(&i);
                 }
             }
             Act::Ends(i) => {
-                next.requests[i].stored = Stored::Over;
+                next.remediations[i].stored = Stored::Over;
                 next.memory.remove(&i);
             }
-            Act::Cause(i) => next.requests[i].able = !next.requests[i].able,
+            Act::Cause(i) => next.remediations[i].able = !next.remediations[i].able,
             Act::Restart => {
                 next.memory.clear();
-                for request in &mut next.requests {
-                    request.begins = false;
+                for remediation in &mut next.remediations {
+                    remediation.begins = false;
                 }
             }
         }
@@ -164,21 +164,21 @@ impl Model {
     }
 
     fn taken(&self) -> usize {
-        let taken = |r: &&Request| r.begins || r.stored == Stored::Begun;
-        self.requests.iter().filter(taken).count()
+        let taken = |r: &&Remediation| r.begins || r.stored == Stored::Begun;
+        self.remediations.iter().filter(taken).count()
     }
 
-    /// Whether a request begins if one could and none has: all requests observe twice, so that the second
+    /// Whether a remediation begins if one could and none has: all remediations observe twice, so that the second
     /// time each knows the others.
     fn one_can_begin(&self) -> bool {
-        let could = |r: &Request| r.stored == Stored::Pending && r.able;
-        if self.taken() > 0 || !self.requests.iter().any(could) {
+        let could = |r: &Remediation| r.stored == Stored::Pending && r.able;
+        if self.taken() > 0 || !self.remediations.iter().any(could) {
             return true;
         }
         let mut then = self.clone();
         for _ in 0..2 {
             for i in (0..REMEDIATIONS).rev() {
-                if then.requests[i].stored == Stored::Pending && !then.requests[i].begins {
+                if then.remediations[i].stored == Stored::Pending && !then.remediations[i].begins {
                     then.look(i);
                 }
             }
@@ -194,7 +194,7 @@ fn f6_every_interleaving_begins_one_remediation_at_a_time() {
     while let Some(model) = open.pop_front() {
         assert!(model.taken() < 2, "two have begun: {model:?}");
         assert!(model.one_can_begin(), "none begins: {model:?}");
-        let [first, .., last] = &model.requests;
+        let [first, .., last] = &model.remediations;
         overtaken |= last.begins && first.stored == Stored::Pending;
         for act in model.acts() {
             let next = model.after(act);
@@ -204,5 +204,5 @@ fn f6_every_interleaving_begins_one_remediation_at_a_time() {
         }
     }
     assert!(seen.len() > 1000, "only {} states", seen.len());
-    assert!(overtaken, "no waiting request was overtaken");
+    assert!(overtaken, "no waiting remediation was overtaken");
 }

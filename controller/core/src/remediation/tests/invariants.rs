@@ -92,11 +92,11 @@ impl Run {
             .bmh
             .as_ref()
             .is_some_and(|b| b.move_block == MoveBlock::Ours);
-        if blocks || w.request.move_block == MoveBlock::Ours {
+        if blocks || w.object.move_block == MoveBlock::Ours {
             w.fail("F9: clusterctl still waits for this remediation");
         }
         let rival = self.state.as_ref().is_some_and(|s| s.rival.is_some());
-        let finalizer = w.request.finalizer && !rival;
+        let finalizer = w.object.finalizer && !rival;
         if hold || finalizer || w.agent_holds || w.cluster.taint == Taint::Ours {
             w.fail("F9: something of ours was left behind");
         }
@@ -104,7 +104,7 @@ impl Run {
             outcome,
             RemediationOutcome::Succeeded | RemediationOutcome::Withdrawn
         );
-        if done && w.request.node_backup && node_there {
+        if done && w.object.node_backup && node_there {
             w.fail("F9: labels and annotations of a Node were not restored");
         }
         if w.hosts[1].power == Power::Off && !offline {

@@ -39,13 +39,13 @@ fn mk_ended(after_end: bool) -> (Shell, Observation) {
 #[test]
 fn f9_first_write_records_the_finalizer_and_does_not_take_the_host() {
     let mut o = mk_observation();
-    o.request.finalizer = false;
-    o.request.finalizer_is_shared = true;
+    o.object.finalizer = false;
+    o.object.finalizer_is_shared = true;
     let shell = mk_shell(None);
     let s = records(&shell, &o, 0);
     assert!((s.step, s.finalizer) == (Step::Pending, true), "{s:?}");
     // With the finalizer there already, the host is taken by a decision on the recorded state.
-    (o.request.finalizer, o.request.finalizer_is_shared) = (true, false);
+    (o.object.finalizer, o.object.finalizer_is_shared) = (true, false);
     let s = records(&shell, &o, 0);
     assert_eq!(s.step, Step::Pending);
     let shell = mk_shell(Some(&s));

@@ -139,7 +139,7 @@ fn random_policy(r: &mut Rng) -> Result<Policy, PolicyError> {
 
 pub(super) fn random_observation(r: &mut Rng) -> Observation {
     let mut o = mk_observation();
-    o.request = ObjectFacts {
+    o.object = ObjectFacts {
         ended_by_copy: None,
         made_by_check: None,
         deleting: r.one_in(5),
@@ -151,7 +151,7 @@ pub(super) fn random_observation(r: &mut Rng) -> Observation {
         paused: r.one_in(6),
         override_other_node: r.pick(&[None, None, Some(UID.to_owned())]),
         policy: random_policy(r),
-        ..o.request
+        ..o.object
     };
     if r.one_in(8) {
         o.machine = None;

@@ -42,7 +42,7 @@ fn update_in_place_holds_the_beginning_for_a_bounded_time() {
     assert_eq!(writes(&o, &s, 9).0.step, Step::Holding);
     // Other reasons not to begin are reported first, and their time does not count.
     machine(&mut o, true);
-    o.request.paused = true;
+    o.object.paused = true;
     assert_eq!(waits(&o, &mk_state(Step::Pending), 0).0, Reason::Paused);
 }
 

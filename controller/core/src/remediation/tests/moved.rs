@@ -11,8 +11,8 @@ const FORMER: &str = "reboot.metal3.io/rackhand-9a72";
 /// recorded about the copy of that remediation.
 fn mk_moved() -> Observation {
     let mut o = mk_observation();
-    o.request.finalizer_is_shared = true;
-    o.request.finalizer_by_copy = Some(true);
+    o.object.finalizer_is_shared = true;
+    o.object.finalizer_by_copy = Some(true);
     bmh(&mut o).orphaned_holds.insert(FORMER.into());
     bmh(&mut o).created = Some(at(0));
     bmh(&mut o).powered_on = Some(false);
@@ -22,7 +22,7 @@ fn mk_moved() -> Observation {
 }
 
 fn unblocked(mut o: Observation) -> Observation {
-    o.request.move_block = MoveBlock::Absent;
+    o.object.move_block = MoveBlock::Absent;
     bmh(&mut o).move_block = MoveBlock::Absent;
     o
 }
@@ -31,7 +31,7 @@ fn unblocked(mut o: Observation) -> Observation {
 fn f16_move_is_blocked_before_the_hold_and_until_everything_is_removed() {
     let mut o = unblocked(mk_observation());
     assert_eq!(does(&o, &mk_state(Step::Holding), 0), Command::BlockMove);
-    o.request.move_block = MoveBlock::Ours;
+    o.object.move_block = MoveBlock::Ours;
     assert_eq!(does(&o, &mk_state(Step::Holding), 0), Command::BlockMove);
     bmh(&mut o).move_block = MoveBlock::Ours;
     assert_eq!(does(&o, &mk_state(Step::Holding), 0), Command::AddHold);
@@ -48,7 +48,7 @@ fn f16_move_is_blocked_before_the_hold_and_until_everything_is_removed() {
     o.completed.insert(Command::Release);
     assert_eq!(does(&o, &aborting, 9), Command::UnblockMove);
     // F9: what somebody else has set stays.
-    o.request.move_block = MoveBlock::Other;
+    o.object.move_block = MoveBlock::Other;
     bmh(&mut o).move_block = MoveBlock::Other;
     assert_eq!(writes(&o, &aborting, 9).0.step, Step::Blocked);
 }
@@ -56,7 +56,7 @@ fn f16_move_is_blocked_before_the_hold_and_until_everything_is_removed() {
 #[test]
 fn what_is_not_held_yet_is_not_held_in_a_paused_cluster() {
     let mut o = unblocked(mk_observation());
-    o.request.paused = true;
+    o.object.paused = true;
     let s = mk_state(Step::Holding);
     let (next, reason) = writes(&o, &s, 0);
     assert_eq!((next.step, reason), (Step::Pending, Reason::Paused));
@@ -64,7 +64,7 @@ fn what_is_not_held_yet_is_not_held_in_a_paused_cluster() {
     bmh(&mut o).move_block = MoveBlock::Ours;
     assert_eq!(does(&o, &s, 0), Command::UnblockMove);
     // What is held goes on, so that the move has to wait no longer than necessary.
-    o.request.move_block = MoveBlock::Ours;
+    o.object.move_block = MoveBlock::Ours;
     bmh(&mut o).our_hold = true;
     assert_eq!(writes(&o, &s, 0).0.step, Step::PoweringOff);
 }
@@ -78,14 +78,14 @@ fn nothing_is_done_to_originals_that_clusterctl_deletes() {
         // clusterctl has removed all annotations, the hold key included.
         let mut o = mk_observation();
         bmh(&mut o).moved_away = true;
-        o.request.deleting = true;
+        o.object.deleting = true;
         assert_eq!(
             waits(&o, &mk_state(step), 9).0,
             Reason::MovedAway,
             "{step:?}"
         );
         let mut o = mk_observation();
-        o.request.moved_away = true;
+        o.object.moved_away = true;
         assert_eq!(
             waits(&o, &mk_state(step), 9).0,
             Reason::MovedAway,
@@ -97,11 +97,11 @@ fn nothing_is_done_to_originals_that_clusterctl_deletes() {
 #[test]
 fn f15_moved_remediation_confirms_off_again_and_takes_over_key_and_taint() {
     let mut o = mk_moved();
-    o.request.paused = true;
+    o.object.paused = true;
     let s = decide(&o, None, at(5)).state;
     assert!(s.finalizer, "its finalizer came with it");
     assert_eq!(waits(&o, &s, 5).0, Reason::Paused);
-    o.request.paused = false;
+    o.object.paused = false;
     assert_eq!(writes(&o, &s, 5).0.step, Step::Holding);
     assert_eq!(does(&o, &mk_state(Step::Holding), 5), Command::AddHold);
 
@@ -114,9 +114,9 @@ fn f15_moved_remediation_confirms_off_again_and_takes_over_key_and_taint() {
     let (reason, until) = waits(&o, &s, 60);
     assert_eq!((reason.label(), until), ("OrphanedHold", 600));
     assert!(reason.to_string().contains(FORMER), "{reason}");
-    o.request.paused = true;
+    o.object.paused = true;
     assert_eq!(waits(&o, &s, 600).0.label(), "OrphanedHold");
-    o.request.paused = false;
+    o.object.paused = false;
     let keys = [FORMER.to_owned()].into();
     assert_eq!(does(&o, &s, 600), Command::RemoveOrphanedHolds { keys });
     bmh(&mut o).orphaned_holds.clear();
@@ -157,8 +157,8 @@ fn f11_moved_remediation_whose_node_is_back_is_over() {
     is_shown_ready(&mut o);
     node(&mut o).lease = lease("0", 5);
     let mut waiting = o.clone();
-    waiting.request.finalizer = false;
-    waiting.request.finalizer_by_copy = Some(false);
+    waiting.object.finalizer = false;
+    waiting.object.finalizer_by_copy = Some(false);
     for mut o in [o, waiting] {
         let s = decide(&o, None, at(5)).state;
         assert_eq!(waits(&o, &s, 6), (Reason::WaitingForRenewal, 17));
@@ -171,7 +171,7 @@ fn f11_moved_remediation_whose_node_is_back_is_over() {
 #[test]
 fn f11_moved_remediation_does_not_take_a_node_for_back_that_was_just_fenced() {
     let mut o = mk_moved();
-    o.request.finalizer_is_shared = false;
+    o.object.finalizer_is_shared = false;
     is_shown_ready(&mut o);
     node(&mut o).lease = None;
     let s = decide(&o, None, at(0)).state;
@@ -189,22 +189,22 @@ fn f11_moved_remediation_does_not_take_a_node_for_back_that_was_just_fenced() {
 #[test]
 fn f9_finalizer_that_was_there_first_is_not_ours() {
     let mut o = mk_observation();
-    o.request.finalizer_is_shared = true;
+    o.object.finalizer_is_shared = true;
     let s = decide(&o, None, at(0)).state;
     let (s, reason) = writes(&o, &s, 0);
     assert_eq!((s.step, reason.label()), (Step::Blocked, "RivalController"));
     assert!(reason.to_string().contains("finalizer"), "{reason}");
     for deleting in [false, true] {
-        o.request.deleting = deleting;
+        o.object.deleting = deleting;
         let d = decide(&o, Some(&s), at(9));
         assert!(matches!(d.next, Next::Done(_)), "{d:?}");
         let d = decide(&o, None, at(9));
         assert!(!matches!(d.next, Next::Do(_)), "{d:?}");
     }
     // What we leave while we work on an object tells that it is ours.
-    o.request.deleting = false;
+    o.object.deleting = false;
     for trace in [
-        (|o| o.request.finalizer_by_copy = Some(true)) as fn(&mut Observation),
+        (|o| o.object.finalizer_by_copy = Some(true)) as fn(&mut Observation),
         |o| bmh(o).our_hold = true,
         |o| o.held = true,
     ] {

@@ -62,7 +62,7 @@ impl Run {
                 .collect(),
         };
         let mut o = Observation {
-            request: w.request.clone(),
+            object: w.object.clone(),
             machine: Some(MachineView {
                 created: None,
                 provider_id: String::new(),

@@ -38,7 +38,7 @@ fn run(mut o: Observation, s: State, now: i64) -> (Observation, State, Decision)
                     Command::RemoveTaint => node(&mut o).taint = Taint::Absent,
                     Command::AddTaint => node(&mut o).taint = Taint::Ours,
                     Command::RemoveHold => bmh(&mut o).our_hold = false,
-                    Command::RemoveFinalizer(_) => o.request.finalizer = false,
+                    Command::RemoveFinalizer(_) => o.object.finalizer = false,
                     Command::ReadPower => o.power = mk_power(now, PowerState::Off),
                     Command::Release | Command::Cancel { .. } => {}
                     other => panic!("{other:?} at {:?}", s.step),
@@ -142,7 +142,7 @@ fn f8_confirmation_counts_without_bare_metal_host_or_secret() {
         let (s, reason) = writes(&o, &s, 180);
         assert_eq!(s.step, Step::AwaitingConfirmation);
         assert!(reason.to_string().contains("confirm-fenced"), "{reason}");
-        o.request.confirm_fenced = Some(UID.into());
+        o.object.confirm_fenced = Some(UID.into());
         o.silent_since = Some(at(1));
         let (s, _) = writes(&o, &s, 182);
         assert!(matches!(s.attempt.off, Some(OffEvidence::Person { .. })));
@@ -167,13 +167,13 @@ fn l1_f9_deleted_remediation_without_host_completes_from_every_step() {
     for step in STEPS {
         for tainted in [false, true] {
             let mut o = mk_host_gone();
-            o.request.deleting = true;
+            o.object.deleting = true;
             node(&mut o).taint = if tainted { Taint::Ours } else { Taint::Absent };
             let mut s = mk_state(step);
             s.attempt.taint = tainted.then_some(TaintOwner::Us);
             let (o, _, d) = run(o, s, 5);
             assert!(matches!(d.next, Next::Done(_)), "{step:?}: {d:?}");
-            assert!(!o.request.finalizer);
+            assert!(!o.object.finalizer);
             let ours = step.is_terminal() || matches!(step, Step::Pending | Step::Retrying);
             if !ours {
                 assert_ne!(node(&mut { o }).taint, Taint::Ours, "{step:?}");
@@ -186,7 +186,7 @@ fn l1_f9_deleted_remediation_without_host_completes_from_every_step() {
 #[test]
 fn l1_deleted_remediation_that_cannot_power_on_completes() {
     let mut o = mk_held();
-    o.request.deleting = true;
+    o.object.deleting = true;
     o.access = mk_missing();
     node(&mut o).taint = Taint::Ours;
     let (o, _, d) = run(o, mk_state(Step::PoweringOn), 5);
@@ -261,7 +261,7 @@ fn f9_returned_host_ends_every_step_cleanly() {
             |b| b.provisioned = false,
         ] {
             let mut o = mk_held();
-            o.request.deleting = true;
+            o.object.deleting = true;
             set(bmh(&mut o));
             node(&mut o).taint = Taint::Ours;
             let (o, _, d) = run(o, mk_state(step), 5);
@@ -279,7 +279,7 @@ fn f7_operation_is_cancelled_before_a_returned_host_is_released() {
         Step::PoweringOn,
     ] {
         let mut o = mk_held();
-        o.request.deleting = true;
+        o.object.deleting = true;
         bmh(&mut o).deleting = true;
         o.operation = Some(OperationView::Running);
         let s = mk_state(step);
@@ -300,7 +300,7 @@ fn f9_removed_state_never_turns_our_taint_into_a_foreign_one() {
     let mut o = mk_held();
     node(&mut o).taint = Taint::Ours;
     for deleting in [false, true] {
-        o.request.deleting = deleting;
+        o.object.deleting = deleting;
         let d = decide(&o, None, at(1));
         assert_eq!(d.reason.label(), "StateLost");
         assert!(matches!(d.next, Next::Wait(_)) && !d.begins);
@@ -316,7 +316,7 @@ fn f9_removed_state_never_turns_our_taint_into_a_foreign_one() {
     // The recovery that the message describes.
     o = mk_held();
     assert_eq!(does_first(&o), Next::Write);
-    o.request.deleting = true;
+    o.object.deleting = true;
     assert_eq!(does_first(&o), Next::Do(Command::RemoveHold));
     // Nothing else would switch the host on.
     o.bmh = None;
@@ -327,7 +327,7 @@ fn f9_removed_state_never_turns_our_taint_into_a_foreign_one() {
         Next::Do(Command::RemoveFinalizer(_))
     ));
     // A remediation that did nothing ends at once.
-    o.request.finalizer = false;
+    o.object.finalizer = false;
     assert_eq!(does_first(&o), Next::Done(RemediationOutcome::Withdrawn));
 }
 

@@ -18,7 +18,7 @@ fn silent() -> NodeLife {
 }
 
 #[test]
-fn f14_request_for_a_host_under_another_name_waits_and_names_both() {
+fn f14_remediation_for_a_host_under_another_name_waits_and_names_both() {
     let o = with_other(mk_observation(), NodeLife::Ready);
     let (s, reason) = writes(&o, &mk_state(Step::Pending), 1);
     let text = reason.to_string();
@@ -40,12 +40,12 @@ fn f14_request_for_a_host_under_another_name_waits_and_names_both() {
 #[test]
 fn f14_person_overrules_it_for_one_remediation() {
     let mut o = with_other(mk_observation(), NodeLife::Ready);
-    o.request.override_other_node = Some("of another one".into());
+    o.object.override_other_node = Some("of another one".into());
     assert_eq!(
         writes(&o, &mk_state(Step::Pending), 1).1.label(),
         "OtherNodeOnHost"
     );
-    o.request.override_other_node = Some(UID.into());
+    o.object.override_other_node = Some(UID.into());
     let mut s = mk_state(Step::Pending);
     s.other_node = Some(OTHER.into());
     assert_eq!(writes(&o, &s, 1).0.step, Step::Holding);
@@ -225,7 +225,7 @@ fn f14_rename_in_the_boot_after_our_own_cycle_begins_no_second_one() {
         let failed = with_other(o.clone(), silent());
         assert_eq!(waits(&failed, &s, 701).0.label(), "OtherNodeOnHost");
         // The stale Node is deleted, and nothing is left to do.
-        o.request.by_node = true;
+        o.object.by_node = true;
         o.workload = WorkloadView::Missing {
             name: "node-7".into(),
         };

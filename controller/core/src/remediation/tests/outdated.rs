@@ -92,9 +92,9 @@ fn f12_a_state_from_before_a_power_on_of_its_remediation_is_outdated() {
     }
 }
 
-/// The backup was made after the request was created and before its first state was written.
+/// The backup was made after the remediation was created and before its first state was written.
 #[test]
-fn f12_a_request_without_a_state_is_outdated_by_a_power_on_of_its_remediation() {
+fn f12_a_remediation_without_a_state_is_outdated_by_its_own_power_on() {
     let first = || off(id(Step::PoweringOff, |_| {}));
     let back = || on(id(Step::PoweringOn, |_| {}));
     for newest in [back(), release()] {
@@ -124,7 +124,7 @@ fn f12_a_request_without_a_state_is_outdated_by_a_power_on_of_its_remediation() 
     assert_eq!(d.reason, Reason::StateOutdated);
 }
 
-/// The host was kept off for the request, which was restored without a state and went on.
+/// The host was kept off for the remediation, which was restored without a state and went on.
 #[test]
 fn an_attempt_that_began_anew_under_a_power_off_is_not_outdated_by_its_own_power_on() {
     let anew = |step| {
@@ -234,7 +234,7 @@ fn f11_nothing_is_switched_on_the_word_of_an_outdated_state_and_what_it_added_is
                         }
                     }
                     Command::RemoveHold => o.bmh.as_mut().unwrap().our_hold = false,
-                    Command::RemoveFinalizer(_) => o.request.finalizer = false,
+                    Command::RemoveFinalizer(_) => o.object.finalizer = false,
                     _ => {}
                 }
                 o.completed.insert(command.clone());

@@ -365,7 +365,7 @@ fn l1_outlets_that_cannot_be_switched_on_are_named_with_who_ends_the_wait() {
     );
     assert!(reason.is_blocked() && failed.outlets_may_be_off());
     // The object is deleted: the host is not left without power for that.
-    o.request.deleting = true;
+    o.object.deleting = true;
     let (s, _) = writes(&o, &s, 50);
     assert_eq!((s.step, s.device()), (Step::Aborting, PowerDevice::Outlets));
     o.operation = None;
@@ -393,7 +393,7 @@ fn f11_withdrawal_switches_the_outlets_on_again_whatever_became_of_them() {
         unconfirmed(),
     ] {
         let mut o = mk_direct_fed();
-        o.request.deleting = true;
+        o.object.deleting = true;
         let mut s = mk_cut(Step::PoweringOff, OutletStage::Off);
         s.mode = Mode::Direct;
         o.operation = operation.clone();

@@ -19,7 +19,7 @@ const BEFORE: [Step; 8] = [
 fn mk_found_in(attempt: u32) -> Observation {
     let mut o = mk_direct();
     o.outlets = OUTLETS.map(str::to_owned).to_vec();
-    o.request.finalizer = true;
+    o.object.finalizer = true;
     o.journal.outlets_off_in = Some(attempt);
     o
 }
@@ -90,17 +90,17 @@ fn f11_host_that_is_back_before_anything_was_begun_gets_its_outlets_back() {
 #[test]
 fn f9_withdrawn_remediation_returns_outlets_that_were_found_before_anything_was_begun() {
     let mut o = mk_found_in(1);
-    o.request.deleting = true;
+    o.object.deleting = true;
     let (s, _) = writes(&o, &mk_direct_state(Step::Pending), 5);
     o.journal = JournalFacts::default();
     let (s, _) = writes(&o, &s, 6);
     assert_eq!((s.step, s.device()), (Step::Aborting, PowerDevice::Outlets));
     // What has no finalizer is gone at once; the hold at the agent is what is left.
     let mut o = mk_found_in(1);
-    (o.request.deleting, o.request.finalizer) = (true, false);
+    (o.object.deleting, o.object.finalizer) = (true, false);
     let d = decide(&o, Some(&mk_direct_state(Step::Pending)), at(5));
     assert_eq!(d.next, Next::Done(RemediationOutcome::Withdrawn));
-    o.request.deleting = false;
+    o.object.deleting = false;
     assert_eq!(
         does(&o, &mk_direct_state(Step::Pending), 5),
         Command::AddFinalizer

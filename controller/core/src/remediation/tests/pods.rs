@@ -271,7 +271,7 @@ fn f1_every_random_deletion_has_its_proof() {
             "{seed}"
         );
         assert!(
-            s.attempt.lease_at_off.is_some() && o.request.policy.is_ok(),
+            s.attempt.lease_at_off.is_some() && o.object.policy.is_ok(),
             "{seed}"
         );
         let by_person = matches!(s.attempt.off, Some(OffEvidence::Person { .. }));

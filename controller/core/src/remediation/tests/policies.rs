@@ -119,15 +119,15 @@ fn missing_node_is_power_cycled_or_replaced_by_policy() {
     let (s, _) = writes(&o, &mk_state(Step::Pending), 0);
     assert_eq!(s.step, Step::Retrying);
     assert_eq!(writes(&o, &s, 0).0.step, Step::Holding);
-    o.request.paused = true;
+    o.object.paused = true;
     assert_eq!(waits(&o, &mk_state(Step::Pending), 0).0, Reason::Paused);
 }
 
 #[test]
 fn remediation_of_a_nonexistent_node_switches_nothing() {
     let mut o = mk_observation();
-    o.request.by_node = true;
-    o.request.finalizer = false;
+    o.object.by_node = true;
+    o.object.finalizer = false;
     o.machine = Some(MachineView::not_asked());
     o.workload = WorkloadView::Missing {
         name: "node-7".into(),
@@ -145,7 +145,7 @@ fn remediation_of_a_nonexistent_node_switches_nothing() {
 #[test]
 fn timed_out_health_check_aborts_before_the_power_off() {
     let mut o = mk_observation();
-    o.request.timed_out = true;
+    o.object.timed_out = true;
     for step in [Step::Pending, Step::Holding, Step::Retrying] {
         let (s, reason) = writes(&o, &mk_state(step), 0);
         assert_eq!((s.step, reason), (Step::Aborting, Reason::TimedOut));
@@ -155,7 +155,7 @@ fn timed_out_health_check_aborts_before_the_power_off() {
 #[test]
 fn f4_f9_timed_out_health_check_after_power_off_restores_the_host() {
     let mut o = mk_held();
-    o.request.timed_out = true;
+    o.object.timed_out = true;
     // Off and not tainted: the host is switched on again.
     let (s, _) = writes(&o, &mk_state(Step::ConfirmingOff), 1);
     assert_ne!(s.step, Step::Draining);
@@ -211,7 +211,7 @@ fn f1_f2_node_is_deleted_only_if_off_recorded_and_backed_up() {
     assert_eq!(reason.label(), "DeletingNode");
     assert_eq!(s.attempt.node_action, Some(NodeAction::Delete));
     assert_eq!(does(&o, &s, 1), Command::BackUpNode);
-    o.request.node_backup = true;
+    o.object.node_backup = true;
     let delete = Command::DeleteNode { uid: "n7".into() };
     assert_eq!(does(&o, &s, 1), delete);
     // The action is decided once: an upgrade during the remediation does not change it.
@@ -236,11 +236,11 @@ fn f5_node_with_a_renewed_lease_is_not_deleted() {
 #[test]
 fn f9_returned_node_gets_its_labels_and_annotations_back() {
     let mut o = mk_observation();
-    o.request.node_backup = true;
+    o.object.node_backup = true;
     let mut s = mk_state(Step::Restoring);
     s.attempt.node_action = Some(NodeAction::Delete);
     assert_eq!(does(&o, &s, 1), Command::RestoreNode);
-    o.request.deleting = true;
+    o.object.deleting = true;
     assert_eq!(does(&o, &s, 1), Command::RestoreNode);
     assert_eq!(does(&o, &mk_state(Step::Aborting), 1), Command::RestoreNode);
     // Withdrawn during the boot: the Node is awaited, as with a taint of ours.
@@ -251,7 +251,7 @@ fn f9_returned_node_gets_its_labels_and_annotations_back() {
     booting.attempt.taint = None;
     assert_eq!(waits(&o, &booting, 10).0, Reason::Booting);
     // The Node did not return: the next attempt finds the backup on the object.
-    o.request.deleting = false;
+    o.object.deleting = false;
     s.attempt.end_reason = Some(Reason::BootTimeout);
     assert_eq!(writes(&o, &s, 700).0.step, Step::Retrying);
 }

@@ -97,7 +97,7 @@ fn a7_returned_host_of_a_deleted_machine_is_left_to_its_operator() {
         let s = mk_state(Step::PoweringOn);
         // While the remediation exists, it switches the host on.
         assert_eq!(does(&o, &s, 2), Command::RemoveHold);
-        o.request.deleting = true;
+        o.object.deleting = true;
         let (s, reason) = writes(&o, &s, 2);
         assert_eq!((s.step, reason.label()), (Step::Aborting, label));
         assert_eq!(does(&o, &s, 2), Command::RemoveHold);
@@ -122,7 +122,7 @@ fn capm3_controller_on_the_same_object_prevents_any_switching() {
     let mut later = o.clone();
     later.conflict = None;
     bmh(&mut later).our_hold = false;
-    assert!(later.request.finalizer);
+    assert!(later.object.finalizer);
     assert!(matches!(
         decide(&later, Some(&s), at(60)).next,
         Next::Done(_)
@@ -142,7 +142,7 @@ fn capm3_controller_on_the_same_object_prevents_any_switching() {
 
 /// The same, on a Metal3Remediation with our finalizer.
 fn shared(o: &mut Observation, s: &mut State) {
-    o.request.finalizer_is_shared = true;
+    o.object.finalizer_is_shared = true;
     s.finalizer = true;
 }
 
@@ -169,7 +169,7 @@ fn f9_rival_that_was_seen_is_remembered_in_every_step_and_keeps_its_finalizer() 
 
         // Its key is gone again, and the object is deleted.
         bmh(&mut o).our_hold = false;
-        (o.conflict, o.request.deleting) = (None, true);
+        (o.conflict, o.object.deleting) = (None, true);
         let ended = State {
             rival: d.state.rival,
             step: Step::Blocked,

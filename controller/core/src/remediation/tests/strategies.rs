@@ -27,7 +27,7 @@ fn strategy_is_fixed_when_the_attempt_begins() {
     // An edited or invalid policy does not switch the host on afterwards.
     for broken in [Ok(Policy::default()), Err(PolicyError::NoStrategy)] {
         let mut o = mk_drained(10);
-        o.request.policy = broken;
+        o.object.policy = broken;
         let mut s = mk_state(Step::Draining);
         s.strategy = Strategy::PowerOff;
         assert_eq!(writes(&o, &s, 10).0.step, Step::Fenced);
@@ -51,7 +51,7 @@ fn power_off_strategy_keeps_the_host_off_tainted_held_and_monitored() {
     o.power = mk_no_power(41);
     assert_eq!(waits(&o, &s, 42).0, Reason::Fenced);
     // A stop request changes nothing, because nothing is being tried.
-    o.request.timed_out = true;
+    o.object.timed_out = true;
     assert_eq!(waits(&o, &s, 42).0, Reason::Fenced);
 }
 
@@ -91,7 +91,7 @@ fn f5_lease_renewal_while_fenced_undoes_the_remediation() {
 #[test]
 fn f9_deletion_powers_on_a_fenced_host_unless_others_keep_it_off() {
     let mut o = mk_drained(10);
-    o.request.deleting = true;
+    o.object.deleting = true;
     let (s, _) = writes(&o, &mk_state(Step::Fenced), 11);
     assert_eq!(s.step, Step::PoweringOn);
     let (s, _) = writes(&o, &s, 11);
@@ -107,7 +107,7 @@ fn f9_deletion_powers_on_a_fenced_host_unless_others_keep_it_off() {
     ];
     for (set, label) in wants {
         let mut o = mk_drained(10);
-        o.request.deleting = true;
+        o.object.deleting = true;
         set(bmh(&mut o));
         let (s, reason) = writes(&o, &mk_state(Step::Fenced), 11);
         assert_eq!((s.step, reason.label()), (Step::Aborting, label));
@@ -127,7 +127,7 @@ fn never_joined_machine_is_kept_off_without_a_taint() {
     (s.attempt.node, s.attempt.lease_at_off, s.strategy) = (None, None, Strategy::PowerOff);
     let (s, _) = writes(&o, &s, 1);
     assert_eq!((s.step, s.attempt.taint), (Step::Fenced, None));
-    o.request.deleting = true;
+    o.object.deleting = true;
     assert_eq!(writes(&o, &s, 2).0.step, Step::PoweringOn);
 }
 
@@ -274,7 +274,7 @@ fn given_up_drain_leaves_the_host_off_and_escalates() {
     o.machine.as_mut().unwrap().owner_remediated_false = true;
     assert_eq!(waits(&o, &s, 601).0.label(), "DrainGivenUp");
     // F4: withdrawn, the drain still comes before the power-on, and is not given up again.
-    o.request.deleting = true;
+    o.object.deleting = true;
     let (s, _) = writes(&o, &s, 602);
     assert_eq!(s.step, Step::Draining);
     o.power = mk_power(1300, PowerState::Off);

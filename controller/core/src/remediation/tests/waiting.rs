@@ -27,10 +27,10 @@ pub(super) const STEPS: [Step; 16] = [
 fn l1_causes_without_an_event_are_rechecked() {
     let cases: [Case<Observation>; 5] = [
         (
-            |o| o.request.policy = Err(PolicyError::NoStrategy),
+            |o| o.object.policy = Err(PolicyError::NoStrategy),
             "InvalidSpec",
         ),
-        (|o| o.request.paused = true, "Paused"),
+        (|o| o.object.paused = true, "Paused"),
         (|o| o.machine = None, "MachineNotFound"),
         (
             |o| o.host = HostView::NotFound(Reason::HostNotFound("node-7".into())),
@@ -57,7 +57,7 @@ fn l1_every_step_waits_with_a_reason_without_agent_and_workload() {
     for step in STEPS {
         for deleting in [false, true] {
             let mut o = mk_held();
-            o.request.deleting = deleting;
+            o.object.deleting = deleting;
             o.agent = AgentView::Unreachable { why: "dark".into() };
             o.workload = WorkloadView::Unreachable {
                 why: "refused".into(),
@@ -77,7 +77,7 @@ fn l1_every_step_waits_with_a_reason_without_agent_and_workload() {
                         bmh(&mut o).our_hold = false;
                         o.completed.insert(Command::RemoveHold);
                     }
-                    Next::Do(Command::RemoveFinalizer(_)) => o.request.finalizer = false,
+                    Next::Do(Command::RemoveFinalizer(_)) => o.object.finalizer = false,
                     Next::Do(Command::Escalate { .. }) => {
                         o.machine.as_mut().unwrap().owner_remediated_false = true;
                         bmh(&mut o).unhealthy_mark = true;
@@ -156,12 +156,12 @@ fn boot_timeout_does_not_expire_during_a_workload_outage() {
 #[test]
 fn invalid_policy_stops_only_the_next_attempt() {
     let mut o = mk_observation();
-    o.request.policy = Err(PolicyError::UnknownStrategy("Reprovision".into()));
+    o.object.policy = Err(PolicyError::UnknownStrategy("Reprovision".into()));
     let mut s = mk_state(Step::Restoring);
     s.attempt.end_reason = Some(Reason::BootTimeout);
     assert_eq!(waits(&o, &s, 600).0.label(), "InvalidSpec");
     let mut o = mk_held();
-    o.request.policy = Err(PolicyError::NoStrategy);
+    o.object.policy = Err(PolicyError::NoStrategy);
     o.operation = confirmed();
     assert_eq!(
         writes(&o, &mk_state(Step::PoweringOff), 5).0.step,

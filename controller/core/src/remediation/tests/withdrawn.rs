@@ -4,7 +4,7 @@ use super::{super::*, build::*};
 
 fn mk_deleted() -> Observation {
     let mut o = mk_held();
-    o.request.deleting = true;
+    o.object.deleting = true;
     o
 }
 
@@ -39,12 +39,12 @@ fn l1_cluster_is_pinned_once_known_and_never_changed() {
 #[test]
 fn f11_withdrawal_before_any_action_only_removes_the_finalizer() {
     let mut o = mk_observation();
-    o.request.deleting = true;
+    o.object.deleting = true;
     assert_eq!(
         does(&o, &mk_state(Step::Pending), 0),
         Command::RemoveFinalizer(RemediationOutcome::Withdrawn)
     );
-    o.request.finalizer = false;
+    o.object.finalizer = false;
     let done = Next::Done(RemediationOutcome::Withdrawn);
     assert_eq!(decide(&o, Some(&mk_state(Step::Pending)), at(0)).next, done);
     assert_eq!(decide(&o, None, at(0)).next, done);
@@ -100,7 +100,7 @@ fn f11_withdrawal_before_the_power_off_aborts() {
         o.operation = None;
         assert_eq!(does(&o, &s, 0), Command::RemoveHold);
         let mut free = mk_observation();
-        free.request.deleting = true;
+        free.object.deleting = true;
         assert_eq!(does(&free, &s, 0), Command::Release);
         free.completed.insert(Command::Release);
         assert_eq!(

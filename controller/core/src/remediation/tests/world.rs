@@ -76,7 +76,7 @@ pub(super) struct World {
     /// The power state in Ironic's database.
     pub(super) stored_on: bool,
     pub(super) partitioned: bool,
-    pub(super) request: ObjectFacts,
+    pub(super) object: ObjectFacts,
     pub(super) conflict: bool,
     /// CAPM3's own controller works on the object.
     pub(super) rival: bool,
@@ -93,7 +93,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(plan: Plan, request: ObjectFacts, bmh: Option<BareMetalHostFacts>) -> Self {
+    pub(super) fn new(plan: Plan, object: ObjectFacts, bmh: Option<BareMetalHostFacts>) -> Self {
         let host = Host {
             power: Power::On,
             up_from: Some(0),
@@ -129,7 +129,7 @@ impl World {
             bmo_down: false,
             stored_on: true,
             partitioned: plan.hung,
-            request,
+            object,
             conflict: false,
             rival: false,
             escalated: false,

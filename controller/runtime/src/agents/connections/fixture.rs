@@ -23,7 +23,7 @@ pub(crate) async fn agents(index: Arc<Index>) -> AgentConnections {
     let (leader, _) = leader(&client).await;
     let mut registry = Registry::default();
     let metrics = LeaderMetrics::register(&mut registry);
-    let (writer, _) = Writer::new(&leader, metrics, Lane::Requests);
+    let (writer, _) = Writer::new(&leader, metrics, Lane::Checks);
     let (events, _) = Events::new(client.clone(), &leader, writer.clone());
     let (status, _) = AgentStatus::new(client, Arc::new(Served::default()), writer);
     AgentConnections::new(index, AgentMetrics::register(&mut registry), status, events)

@@ -14,7 +14,7 @@ use crate::{
             queue::{Item, MemberKey},
         },
         remediations::{
-            requests::{self, EffectOutcome, Maker},
+            lifecycle::{self, EffectOutcome, Maker},
             template,
             withdrawal::CreatedRemediation,
         },
@@ -76,7 +76,7 @@ pub(super) fn create<M: MachineDialect>(engine: &mut Parts<M>, item: Item, creat
             uid: &maker,
             cause: cause.as_deref(),
         };
-        let created = requests::create(&context, &maker, &machine, known, &uid, template).await;
+        let created = lifecycle::create(&context, &maker, &machine, known, &uid, template).await;
         Done::Acted(item, created)
     });
 }
@@ -92,10 +92,10 @@ pub(super) fn delete<M: MachineDialect>(
     engine.spawn(Done::Acted(item.clone(), Err(panicked())), async move {
         let deleted = match uid {
             Some(uid) => {
-                let (version, kind) = (&template.api_version, template.request_kind());
-                requests::delete_of_machine(&context, version, kind, &item.key(), uid).await
+                let (version, kind) = (&template.api_version, template.remediation_kind());
+                lifecycle::delete_of_machine(&context, version, kind, &item.key(), uid).await
             }
-            None => Ok(EffectOutcome::RequestDeleted),
+            None => Ok(EffectOutcome::RemediationDeleted),
         };
         Done::Acted(item, deleted)
     });

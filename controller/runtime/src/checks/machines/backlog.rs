@@ -3,7 +3,7 @@
 
 use rackhand_core::checks::dispatch::Work;
 
-use super::{Machines, Parts, dialect::MachineDialect, request_source::RequestSource};
+use super::{Machines, Parts, dialect::MachineDialect, remediation_source::RemediationSource};
 use crate::{
     checks::engine::queue::MemberKey,
     store::{
@@ -21,7 +21,7 @@ impl<M: MachineDialect> Machines<M> {
         match work {
             Work::Apply(change) => self.apply_change(engine, change),
             Work::Fill(check) => self.fill(engine, &check),
-            Work::ReadRequest(item) => self.request_changed(engine, &item),
+            Work::ReadRemediation(item) => self.remediation_changed(engine, &item),
             Work::ChooseActing(item) => {
                 let among = self.clusters.siblings(&item.check);
                 self.overlap_among(engine, &item.key(), &among);
@@ -43,7 +43,7 @@ impl<M: MachineDialect> Machines<M> {
                 self.orphans.examine_machine(engine, &key);
             }
             Change::Object(kind, key) if Kind::REMEDIATIONS.contains(&kind) => {
-                self.request_touched(engine, &RequestSource::Index(kind), &key);
+                self.remediation_touched(engine, &RemediationSource::Index(kind), &key);
                 self.orphans.examine_machine(engine, &key);
             }
             Change::Node(cluster, node) => self.node_changed(engine, &cluster, &node),
@@ -56,14 +56,14 @@ impl<M: MachineDialect> Machines<M> {
         let Some(check) = self.checks.get_mut(key).filter(|c| !c.fleet.is_whole()) else {
             return;
         };
-        if check.fill(engine, self.requests.known(), key, FILLED_AT_ONCE) {
+        if check.fill(engine, self.remediations.known(), key, FILLED_AT_ONCE) {
             self.backlog.push(Work::Fill(key.clone()));
             return;
         }
         check.fleet.end_filling();
         let now = engine.now();
-        for item in engine.members.resume_requests(key, now) {
-            self.request_changed(engine, &item);
+        for item in engine.members.resume_remediations(key, now) {
+            self.remediation_changed(engine, &item);
         }
         self.overlap_all(key);
         self.count(engine, key);

@@ -5,7 +5,7 @@ use rackhand_api::views::MachineView;
 use rackhand_core::checks::machines::{Fleet, Policy, Target, clock_skew};
 
 use super::{
-    Parts, RequestOwners,
+    Parts, RemediationOwners,
     dialect::{MachineDialect, Spec, Summary},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
         conditions::Notices,
         engine::queue::Item,
         facts,
-        remediations::{external_requests::ExternalRequests, template::TemplateCache},
+        remediations::{external_remediations::ExternalRemediations, template::TemplateCache},
     },
     store::object::Key,
 };
@@ -59,7 +59,7 @@ impl<M: MachineDialect> CheckState<M> {
     pub(super) fn fill(
         &mut self,
         engine: &Parts<M>,
-        external: &ExternalRequests<RequestOwners>,
+        external: &ExternalRemediations<RemediationOwners>,
         key: &Key,
         most: usize,
     ) -> bool {
@@ -77,7 +77,7 @@ impl<M: MachineDialect> CheckState<M> {
             };
             let mut target = self.target(&engine.context, external, machine, &view);
             let item = Item::new(key, &machine.name.as_str().into());
-            target.request = engine.members.counted(&item, target.request);
+            target.remediation = engine.members.counted(&item, target.remediation);
             self.fleet.put(target, now);
         }
         let is_last = |last: &Key| last.namespace != *namespace;
@@ -91,7 +91,7 @@ impl<M: MachineDialect> CheckState<M> {
     pub(super) fn target(
         &self,
         context: &Context,
-        external: &ExternalRequests<RequestOwners>,
+        external: &ExternalRemediations<RemediationOwners>,
         machine: &Key,
         view: &MachineView,
     ) -> TargetOf<M> {
@@ -102,14 +102,14 @@ impl<M: MachineDialect> CheckState<M> {
     pub(super) fn target_of(
         spec: &Spec<M>,
         context: &Context,
-        external: &ExternalRequests<RequestOwners>,
+        external: &ExternalRemediations<RemediationOwners>,
         machine: &Key,
         view: &MachineView,
     ) -> TargetOf<M> {
         Target {
             node: facts::node(&context.index, &spec.cluster, view.node_name.as_deref()),
             machine: M::facts(view),
-            request: spec.request(context, external, machine, &view.meta.uid),
+            remediation: spec.remediation(context, external, machine, &view.meta.uid),
         }
     }
 

@@ -38,13 +38,14 @@ impl<M: MachineDialect> Machines<M> {
             self.orphans.forget(key);
         }
         if lost || self.record_examined(engine, key) {
-            let external = self.requests.known();
+            let external = self.remediations.known();
             self.orphans.examine_all(engine, external, |made| {
                 made.check().as_ref() == Some(key) || (lost && made.key.namespace == key.namespace)
             });
         }
         let sources = self.checks.values().map(|check| &check.spec.source);
-        self.requests.watch(sources, &context, &mut engine.watches);
+        self.remediations
+            .watch(sources, &context, &mut engine.watches);
         M::evaluates_some(&context.index, !self.clusters.is_empty());
     }
 
@@ -63,7 +64,7 @@ impl<M: MachineDialect> Machines<M> {
     fn evaluate(&mut self, engine: &mut Parts<M>, key: &Key, spec: Spec<M>) {
         let context = engine.context.clone();
         let now = Timestamp::now();
-        if !self.requests.is_known(key, &spec.source) {
+        if !self.remediations.is_known(key, &spec.source) {
             // Without the remediations the limit is not known; the first list refreshes the check again.
             self.end_check(engine, key);
             return;
@@ -71,7 +72,7 @@ impl<M: MachineDialect> Machines<M> {
         let before = self.checks.get(key).map(CheckState::precedence);
         match self.checks.get_mut(key) {
             Some(check) if check.spec.looks_at_the_same(&spec) => {
-                let external = self.requests.known();
+                let external = self.remediations.known();
                 let rules = spec.rules.clone();
                 let template = M::template(&check.spec.view) != M::template(&spec.view);
                 check.spec = spec;
@@ -108,7 +109,7 @@ impl<M: MachineDialect> Machines<M> {
     }
 
     fn drop_check(&mut self, engine: &mut Parts<M>, key: &Key) {
-        self.requests.forget(key);
+        self.remediations.forget(key);
         self.end_check(engine, key);
     }
 

@@ -10,15 +10,15 @@ use rackhand_core::checks::machines::{
     ClusterFacts, FleetCounts, LimitStatus, PendingAction, Policy,
 };
 
-use super::{RequestOwners, request_source::RequestSource};
+use super::{RemediationOwners, remediation_source::RemediationSource};
 use crate::{
     checks::{
         Context,
         conditions::Notices,
         metrics::CheckMetrics,
         remediations::{
-            external_requests::ExternalRequests, requests::EffectOutcome, template::Unusable,
-            withdrawal::Owner,
+            external_remediations::ExternalRemediations, lifecycle::EffectOutcome,
+            template::Unusable, withdrawal::Owner,
         },
     },
     store::{
@@ -34,7 +34,7 @@ pub(in crate::checks) struct Spec<M: MachineDialect> {
     pub(in crate::checks) meta: Meta,
     /// The cluster of the check's Nodes.
     pub(in crate::checks) cluster: Key,
-    pub(in crate::checks) source: RequestSource,
+    pub(in crate::checks) source: RemediationSource,
     pub(in crate::checks) rules: M::Policy,
     pub(in crate::checks) cluster_facts: ClusterFacts,
     pub(in crate::checks) dry_run: bool,
@@ -52,12 +52,12 @@ pub(in crate::checks) enum Unread {
 /// An action for one Machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::checks) enum Effect<X> {
-    CreateRequest {
+    CreateRemediation {
         /// The UID of the Machine.
         uid: String,
     },
-    DeleteRequest,
-    ReportForeignRequest {
+    DeleteRemediation,
+    ReportForeignRemediation {
         owner: String,
     },
     /// Only write the outcome to the conditions of the Machine.
@@ -247,14 +247,14 @@ impl<M: MachineDialect> Spec<M> {
     }
 
     /// The remediation of a Machine.
-    pub(in crate::checks) fn request(
+    pub(in crate::checks) fn remediation(
         &self,
         context: &Context,
-        external: &ExternalRequests<RequestOwners>,
+        external: &ExternalRemediations<RemediationOwners>,
         machine: &Key,
         uid: &str,
     ) -> rackhand_core::checks::machines::MachineRemediation {
-        self.source.request(context, external, machine, uid)
+        self.source.remediation(context, external, machine, uid)
     }
 }
 
@@ -264,17 +264,19 @@ impl<X> Effect<X> {
     /// Whether the effect hands an unhealthy Machine over to remediation (F13).
     pub(in crate::checks) fn hands_over<M: MachineDialect<Extra = X>>(&self) -> bool {
         match self {
-            Self::CreateRequest { .. } | Self::Report(EffectOutcome::OwnerMarked) => true,
-            Self::DeleteRequest | Self::ReportForeignRequest { .. } | Self::Report(_) => false,
+            Self::CreateRemediation { .. } | Self::Report(EffectOutcome::OwnerMarked) => true,
+            Self::DeleteRemediation | Self::ReportForeignRemediation { .. } | Self::Report(_) => {
+                false
+            }
             Self::Extra(extra) => M::hands_over(extra),
         }
     }
 
     /// Whether the effect is the creation of a remediation, which may fail.
-    pub(in crate::checks) fn is_request(&self) -> bool {
+    pub(in crate::checks) fn is_creation(&self) -> bool {
         matches!(
             self,
-            Self::CreateRequest { .. } | Self::ReportForeignRequest { .. }
+            Self::CreateRemediation { .. } | Self::ReportForeignRemediation { .. }
         )
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     checks::{
         engine::queue::{Item, MemberKey},
         metrics::CheckCounts,
-        remediations::{requests::EffectOutcome, template::Unusable},
+        remediations::{lifecycle::EffectOutcome, template::Unusable},
     },
     store::object::Key,
 };
@@ -98,13 +98,13 @@ impl<M: MachineDialect> Machines<M> {
                 && M::shows_stale(context, &key)
         };
         let shows = wanted.condition.is_some() || stale();
-        let is_request = effect.as_ref().is_some_and(Effect::is_request);
+        let is_creation = effect.as_ref().is_some_and(Effect::is_creation);
         let due = Wanted {
             hands_over: effect.as_ref().is_some_and(Effect::hands_over::<M>),
             effect,
         };
         engine.members.reconsider(item, &due, shows);
-        if !is_request {
+        if !is_creation {
             complain(engine, item, None);
         }
     }
@@ -146,16 +146,16 @@ impl<M: MachineDialect> Machines<M> {
             Turn::Begin(effect) => effect,
         };
         match effect {
-            Effect::CreateRequest { uid } => self.create(engine, item, uid, cause),
-            Effect::DeleteRequest => self.delete(engine, item),
+            Effect::CreateRemediation { uid } => self.create(engine, item, uid, cause),
+            Effect::DeleteRemediation => self.delete(engine, item),
             Effect::Report(outcome) => {
                 let outcome = Some(outcome);
                 show(engine, item, MachineStatus { outcome, ..status });
             }
-            Effect::ReportForeignRequest { owner } => {
+            Effect::ReportForeignRemediation { owner } => {
                 let unusable = Unusable::foreign(&owner);
                 complain(engine, &item, Some(&unusable));
-                let outcome = Some(EffectOutcome::RequestNotCreated(unusable));
+                let outcome = Some(EffectOutcome::RemediationNotCreated(unusable));
                 show(engine, item, MachineStatus { outcome, ..status });
             }
             Effect::Extra(extra) => self.perform(engine, item, extra),
@@ -199,7 +199,7 @@ impl<M: MachineDialect> Machines<M> {
         let Some(template) = M::template(&check.spec.view).cloned() else {
             return;
         };
-        let (source, external) = (&check.spec.source, self.requests.known());
+        let (source, external) = (&check.spec.source, self.remediations.known());
         let uid = source.uid(&engine.context, external, &item.key());
         engine.members.begin(&item, false);
         act::delete(engine, item, template, uid);
@@ -231,7 +231,7 @@ impl<M: MachineDialect> Machines<M> {
         }
         if let Some(check) = self.checks.get_mut(&item.check) {
             let (fleet, now) = (&mut check.fleet, Timestamp::now());
-            fleet.set_request(&item.member, MachineRemediation::Open, now);
+            fleet.set_remediation(&item.member, MachineRemediation::Open, now);
         }
         self.settle(engine, &item.check);
     }
@@ -278,7 +278,7 @@ impl<M: MachineDialect> Machines<M> {
                 created,
                 name: key.name.clone(),
                 able,
-                requested: check.fleet.is_requested(&machine.name)
+                has_remediation: check.fleet.has_remediation(&machine.name)
                     || M::is_marked(context, &check.spec, machine),
             })
         };

@@ -3,12 +3,14 @@
 use jiff::Timestamp;
 use rackhand_core::checks::dispatch::Work;
 
-use super::{CheckState, Machines, Parts, dialect::MachineDialect, request_source::RequestSource};
+use super::{
+    CheckState, Machines, Parts, dialect::MachineDialect, remediation_source::RemediationSource,
+};
 use crate::{
     checks::{
         engine::queue::{Item, MemberKey},
         facts,
-        remediations::external_requests::ExternalKind,
+        remediations::external_remediations::ExternalKind,
     },
     store::object::Key,
 };
@@ -72,9 +74,9 @@ impl<M: MachineDialect> Machines<M> {
             let target = selected.map(|machine| {
                 let why = facts::unreachable(&context.index, &check.spec.cluster, M::FEEDS);
                 check.fleet.set_unreachable(why, now);
-                let mut target = check.target(&context, self.requests.known(), key, machine);
+                let mut target = check.target(&context, self.remediations.known(), key, machine);
                 let item = Item::new(&key_of_check, &machine.meta.name.as_str().into());
-                target.request = engine.members.counted(&item, target.request);
+                target.remediation = engine.members.counted(&item, target.remediation);
                 target
             });
             if !check.fleet.set_target(&key.name, target, now) {
@@ -87,17 +89,17 @@ impl<M: MachineDialect> Machines<M> {
     }
 
     /// Reads a remediation again for each check that may have created it.
-    pub(super) fn request_touched(
+    pub(super) fn remediation_touched(
         &mut self,
         engine: &mut Parts<M>,
-        source: &RequestSource,
+        source: &RemediationSource,
         key: &Key,
     ) {
         for check in self.checks_in(&key.namespace) {
             let fits = |c: &CheckState<M>| c.spec.source == *source && c.fleet.contains(&key.name);
             if self.checks.get(&check).is_some_and(fits) {
                 let item = Item::new(&check, &key.name.as_str().into());
-                self.request_changed(engine, &item);
+                self.remediation_changed(engine, &item);
                 if M::RESYNCS_MACHINES {
                     // Other fields of the remediation matter too, not only its existence.
                     self.reconsider(engine, &item);
@@ -107,7 +109,7 @@ impl<M: MachineDialect> Machines<M> {
     }
 
     /// Reads the remediation of a member again.
-    pub(super) fn request_changed(&mut self, engine: &mut Parts<M>, item: &Item) {
+    pub(super) fn remediation_changed(&mut self, engine: &mut Parts<M>, item: &Item) {
         let Some(check) = self.checks.get_mut(&item.check) else {
             return;
         };
@@ -115,13 +117,14 @@ impl<M: MachineDialect> Machines<M> {
             return;
         };
         let (machine, uid) = (item.key(), wanted.uid.to_owned());
-        let request = check
-            .spec
-            .request(&engine.context, self.requests.known(), &machine, &uid);
-        let request = engine.members.counted(item, request);
+        let remediation =
+            check
+                .spec
+                .remediation(&engine.context, self.remediations.known(), &machine, &uid);
+        let remediation = engine.members.counted(item, remediation);
         check
             .fleet
-            .set_request(&item.member, request, Timestamp::now());
+            .set_remediation(&item.member, remediation, Timestamp::now());
         self.settle(engine, &item.check);
         if self.overlaps.knows(&machine) {
             self.overlap(engine, &machine, std::slice::from_ref(&item.check));
@@ -129,16 +132,16 @@ impl<M: MachineDialect> Machines<M> {
     }
 
     /// The first list of a foreign kind of remediations is complete.
-    pub(super) fn requests_listed(&mut self, engine: &mut Parts<M>, kind: &ExternalKind) {
-        for key in self.requests.waiting_for(kind) {
+    pub(super) fn remediations_listed(&mut self, engine: &mut Parts<M>, kind: &ExternalKind) {
+        for key in self.remediations.waiting_for(kind) {
             self.refresh(engine, &key);
         }
         // A new list may lack known remediations.
-        let source = RequestSource::External(kind.clone());
+        let source = RemediationSource::External(kind.clone());
         let of_kind = |(_, c): &(&Key, &CheckState<M>)| c.spec.source == source;
         let checks = self.checks.iter().filter(of_kind);
         let stale = checks.flat_map(|(key, c)| c.items(key));
-        self.backlog.extend(stale.map(Work::ReadRequest));
+        self.backlog.extend(stale.map(Work::ReadRemediation));
     }
 
     /// The checks of a namespace that are evaluated.

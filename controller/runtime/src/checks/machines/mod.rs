@@ -12,12 +12,12 @@ mod clusters;
 pub(super) mod dialect;
 mod dispatch;
 mod events;
-mod foreign_requests;
+mod foreign_remediations;
 mod orphans;
 mod overlaps;
+mod remediation_owners;
+pub(super) mod remediation_source;
 mod reports;
-mod request_owners;
-pub(super) mod request_source;
 mod results;
 
 use std::{
@@ -37,7 +37,7 @@ use super::{
     conditions::stale_view,
     dialect::Dialect,
     engine::{EngineParts, queue::Item},
-    remediations::external_requests::WatchEvent,
+    remediations::external_remediations::WatchEvent,
 };
 use crate::{
     clusters::sync::{Feed, SyncError},
@@ -50,13 +50,13 @@ use crate::{
 use check_state::CheckState;
 use clusters::CheckClusters;
 use dialect::{MachineDialect, Summary};
-use foreign_requests::ForeignRequests;
+use foreign_remediations::ForeignRemediations;
 use orphans::{OrphanSearch, OrphansDue};
 use overlaps::Overlaps;
 pub(crate) use overlaps::acting_message;
+pub(super) use remediation_owners::RemediationOwners;
+use remediation_source::RemediationSource;
 use reports::{InvalidReports, UnreadableMachines};
-pub(super) use request_owners::RequestOwners;
-use request_source::RequestSource;
 use results::Done;
 
 /// The engine, as checks of Machines see it.
@@ -67,7 +67,7 @@ pub(super) struct Machines<M: MachineDialect> {
     checks: BTreeMap<Key, CheckState<M>>,
     clusters: CheckClusters,
     overlaps: Overlaps,
-    requests: ForeignRequests,
+    remediations: ForeignRemediations,
     orphans: OrphanSearch,
     reports: InvalidReports,
     unreadable: UnreadableMachines,
@@ -81,7 +81,7 @@ impl<M: MachineDialect> Default for Machines<M> {
             checks: BTreeMap::new(),
             clusters: CheckClusters::default(),
             overlaps: Overlaps::default(),
-            requests: ForeignRequests::default(),
+            remediations: ForeignRemediations::default(),
             orphans: OrphanSearch::default(),
             reports: InvalidReports::default(),
             unreadable: UnreadableMachines::default(),
@@ -99,7 +99,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     const CHECK: Kind = M::CHECK;
 
     fn start(&mut self, engine: &mut Parts<M>) {
-        let external = self.requests.known();
+        let external = self.remediations.known();
         self.orphans.examine_all(engine, external, |_| true);
     }
 
@@ -139,13 +139,13 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     fn handle_event(&mut self, engine: &mut Parts<M>, event: WatchEvent) {
         match event {
             WatchEvent::Changed(kind, key) => {
-                self.request_touched(engine, &RequestSource::External(kind.clone()), &key);
-                let seen = self.requests.known().get(&kind, &key);
+                self.remediation_touched(engine, &RemediationSource::External(kind.clone()), &key);
+                let seen = self.remediations.known().get(&kind, &key);
                 if let Some(made) = seen.and_then(|seen| seen.made(M::OWNER, &kind, &key)) {
                     self.orphans.examine(engine, made);
                 }
             }
-            WatchEvent::Synced(kind) => self.requests_listed(engine, &kind),
+            WatchEvent::Synced(kind) => self.remediations_listed(engine, &kind),
         }
     }
 
@@ -165,7 +165,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     }
 
     fn retry(&mut self, engine: &mut Parts<M>, item: &Item) {
-        self.request_changed(engine, item);
+        self.remediation_changed(engine, item);
         self.reconsider(engine, item);
     }
 
@@ -195,14 +195,14 @@ impl<M: MachineDialect> Dialect for Machines<M> {
         let mut kinds = M::FEEDS.to_vec();
         let mut foreign = None;
         match &state.spec.source {
-            RequestSource::Nowhere => {}
-            RequestSource::Index(kind) => kinds.push(*kind),
-            RequestSource::External(kind) => foreign = Some(kind.clone()),
+            RemediationSource::Nowhere => {}
+            RemediationSource::Index(kind) => kinds.push(*kind),
+            RemediationSource::External(kind) => foreign = Some(kind.clone()),
         }
         let objects = |kind| Feed::Objects(kind, check.namespace.clone());
         let mut feeds: Vec<Feed> = kinds.into_iter().map(objects).collect();
         feeds.push(Feed::Nodes(state.spec.cluster.clone()));
-        let (context, external) = (context.clone(), self.requests.known().clone());
+        let (context, external) = (context.clone(), self.remediations.known().clone());
         Box::pin(async move {
             context.syncs.reach(feeds).await?;
             match foreign {
@@ -221,10 +221,10 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     ) {
         // Remediations of kinds outside the index may have been added or deleted.
         if let Some(state) = self.checks.get(check)
-            && let RequestSource::External(_) = &state.spec.source
+            && let RemediationSource::External(_) = &state.spec.source
         {
             let items = state.items(check);
-            self.backlog.extend(items.map(Work::ReadRequest));
+            self.backlog.extend(items.map(Work::ReadRemediation));
         }
         if changed {
             engine.status_due(check);

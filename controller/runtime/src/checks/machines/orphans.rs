@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use kube::api::DynamicObject;
 use rackhand_core::checks::dispatch::Withdrawals;
 
-use super::{Parts, RequestOwners, act, dialect::MachineDialect};
+use super::{Parts, RemediationOwners, act, dialect::MachineDialect};
 use crate::{
-    checks::remediations::{external_requests::ExternalRequests, withdrawal::CreatedRemediation},
+    checks::remediations::{
+        external_remediations::ExternalRemediations, withdrawal::CreatedRemediation,
+    },
     store::{
         object::{Key, Kind},
         remediation::RemediationId,
@@ -98,10 +100,10 @@ impl OrphanSearch {
     pub(super) fn examine_all<M: MachineDialect>(
         &mut self,
         engine: &mut Parts<M>,
-        external: &ExternalRequests<RequestOwners>,
+        external: &ExternalRemediations<RemediationOwners>,
         fits: impl Fn(&CreatedRemediation) -> bool,
     ) {
-        let indexed = engine.context.index.requests().into_iter();
+        let indexed = engine.context.index.remediations().into_iter();
         let indexed =
             indexed.filter_map(|(_, entry)| CreatedRemediation::read(&entry.object, M::OWNER));
         let all = indexed.chain(external.made(M::OWNER)).filter(fits);
@@ -118,7 +120,7 @@ impl OrphanSearch {
     ) {
         for kind in Kind::REMEDIATIONS {
             let id = RemediationId::new(kind, machine.clone());
-            let entry = engine.context.index.request(&id);
+            let entry = engine.context.index.remediation(&id);
             if let Some(made) =
                 entry.and_then(|entry| CreatedRemediation::read(&entry.object, M::OWNER))
             {

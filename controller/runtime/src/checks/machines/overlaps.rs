@@ -55,7 +55,7 @@ mod tests {
                     created: None,
                     name: check.name.clone(),
                     able: check.name == acting,
-                    requested: false,
+                    has_remediation: false,
                 })
             };
             let among = [key(acting), key(other)].into();

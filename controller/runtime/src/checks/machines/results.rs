@@ -8,7 +8,7 @@ use super::{Machines, Parts, dialect::MachineDialect, dispatch::complain};
 use crate::{
     checks::{
         engine::queue::{Item, MemberKey},
-        remediations::{requests::EffectOutcome, template::Read, withdrawal::CreatedRemediation},
+        remediations::{lifecycle::EffectOutcome, template::Read, withdrawal::CreatedRemediation},
     },
     store::{api::ApiError, object::Key},
 };
@@ -31,8 +31,8 @@ impl<M: MachineDialect> Machines<M> {
         result: &Result<bool, ApiError>,
     ) {
         if let Err(error) = result {
-            let (kind, request) = (&made.kind, &made.key);
-            tracing::warn!(%kind, %request, %error, "cannot withdraw an orphaned request; trying again");
+            let (kind, remediation) = (&made.kind, &made.key);
+            tracing::warn!(%kind, %remediation, %error, "cannot withdraw an orphaned remediation; trying again");
         }
         let done = matches!(result, Ok(true));
         self.orphans.withdrawn(engine, made, done);
@@ -64,7 +64,7 @@ impl<M: MachineDialect> Machines<M> {
         engine.call_ended(&result);
         let took_effect = matches!(result, Ok(EffectOutcome::Done));
         match &result {
-            Ok(EffectOutcome::RequestNotCreated(why)) => complain(engine, item, Some(why)),
+            Ok(EffectOutcome::RemediationNotCreated(why)) => complain(engine, item, Some(why)),
             Ok(_) => complain(engine, item, None),
             // After a conflict the watch delivers the newer object.
             Err(error) if error.is_conflict() => {}
@@ -73,7 +73,7 @@ impl<M: MachineDialect> Machines<M> {
             }
         }
         let is_seen = self.checks.get(&item.check).is_some_and(|check| {
-            let (source, external) = (&check.spec.source, self.requests.known());
+            let (source, external) = (&check.spec.source, self.remediations.known());
             let uid = source.uid(&engine.context, external, &item.key());
             uid.is_some()
         });
@@ -89,7 +89,7 @@ impl<M: MachineDialect> Machines<M> {
             // Otherwise the fleet would request the action again until the index is updated.
             self.machine_changed(engine, &item.key());
         }
-        self.request_changed(engine, item);
+        self.remediation_changed(engine, item);
         self.reconsider(engine, item);
     }
 

@@ -24,7 +24,7 @@ use crate::{
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A template from which remediations can be created.
-pub(in crate::checks) struct RequestTemplate {
+pub(in crate::checks) struct RemediationTemplate {
     pub(in crate::checks) reference: TemplateRef,
     pub(in crate::checks) template: RemediationTemplateView,
     /// `apiVersion` and kind of the remediations.
@@ -35,7 +35,7 @@ pub(in crate::checks) struct RequestTemplate {
 }
 
 /// A template, or why it cannot be used.
-pub(in crate::checks) type Read = Result<Arc<RequestTemplate>, Unusable>;
+pub(in crate::checks) type Read = Result<Arc<RemediationTemplate>, Unusable>;
 
 /// Cache of the template of a check.
 #[derive(Default)]
@@ -130,9 +130,10 @@ pub(in crate::checks) async fn read(
         Err(error) => return not_found(error.to_string()),
     };
     let api_version = text(&template.template, "apiVersion").unwrap_or_else(|| version.clone());
-    let kind = text(&template.template, "kind").unwrap_or_else(|| reference.request_kind().into());
+    let kind =
+        text(&template.template, "kind").unwrap_or_else(|| reference.remediation_kind().into());
     Ok(match find_kind(context, &api_version, &kind).await? {
-        Ok(resource) => Ok(Arc::new(RequestTemplate {
+        Ok(resource) => Ok(Arc::new(RemediationTemplate {
             reference,
             template,
             api_version,

@@ -2,7 +2,7 @@
 
 use kube::api::DynamicObject;
 use rackhand_api::{
-    names::{CAPI_PAUSED_ANNOTATION, DRY_RUN_ANNOTATION, request_kind},
+    names::{CAPI_PAUSED_ANNOTATION, DRY_RUN_ANNOTATION, remediation_kind},
     views::Meta,
 };
 use rackhand_core::preflight::{CheckFacts, CheckKind};
@@ -77,7 +77,7 @@ impl Gatherer<'_> {
         let meta = Meta::of(&entry.object);
         let filter = self.config.watch_filter.as_deref();
         let mut remediations: Vec<String> = templates
-            .map(|kind| request_kind(&kind).to_owned())
+            .map(|kind| remediation_kind(&kind).to_owned())
             .collect();
         remediations.sort();
         remediations.dedup();

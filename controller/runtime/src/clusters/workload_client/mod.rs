@@ -30,8 +30,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
     drain::bound_to,
-    facts::{kubelet_life, node_lease},
     host_workload::host_workload,
+    node_conversion::{kubelet_life, node_lease},
 };
 use crate::store::{
     api::{ApiError, CALL_TIMEOUT, call, optional},

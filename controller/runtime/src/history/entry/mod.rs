@@ -169,7 +169,7 @@ pub(crate) fn unrecorded(entry: &HostRemediation, now: Timestamp) -> HostRemedia
 }
 
 /// The remediation object of an entry.
-pub(crate) fn request_id(entry: &HostRemediation) -> Option<RemediationId> {
+pub(crate) fn remediation_id(entry: &HostRemediation) -> Option<RemediationId> {
     let kind = Kind::REMEDIATIONS
         .into_iter()
         .find(|k| k.kind() == entry.kind)?;

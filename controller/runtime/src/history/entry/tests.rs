@@ -121,6 +121,6 @@ fn an_entry_without_an_outcome_ends_with_its_last_step() {
     let merged = merge(&status, &succeeded);
     assert_eq!(merged.remediations[0].finished_at, Some(at(40)));
     assert_eq!(merge(&merged, &ended), merged);
-    let id = request_id(&entry).unwrap();
+    let id = remediation_id(&entry).unwrap();
     assert_eq!(id.to_string(), "PowerRemediation ns/node-7");
 }

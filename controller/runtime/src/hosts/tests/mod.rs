@@ -47,8 +47,9 @@ fn bmh(name: &str, uid: &str, consumer: &Value) -> DynamicObject {
 }
 
 fn by_node(index: &Index) -> Target {
-    let request = object(json!({ "metadata": { "name": "n1", "namespace": "nhc", "uid": "r" } }));
-    let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
+    let remediation =
+        object(json!({ "metadata": { "name": "n1", "namespace": "nhc", "uid": "r" } }));
+    let view = RemediationObject::read(Kind::PowerRemediation, &remediation).unwrap();
     let mut target = super::target(index, &Key::new("nhc", "n1"), &view, None);
     find_machine(index, &mut target);
     target
@@ -219,14 +220,14 @@ fn of_machine(
     machine: Option<DynamicObject>,
     state: Option<&State>,
 ) -> (RemediationObject, Target) {
-    let request = object(json!({ "metadata": {
+    let remediation = object(json!({ "metadata": {
         "name": "m1", "namespace": "api", "uid": "r",
         "ownerReferences": [{
             "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "name": "m1",
             "uid": "u1",
         }],
     }}));
-    let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
+    let view = RemediationObject::read(Kind::PowerRemediation, &remediation).unwrap();
     let mut target = super::target(index, &Key::new("api", "m1"), &view, state);
     of_openshift(&mut target, &view, machine);
     find_machine(index, &mut target);

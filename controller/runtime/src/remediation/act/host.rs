@@ -132,7 +132,7 @@ async fn patch_both(
         let host = Key::parse(&host);
         patch_host(scope, memory, &host, "move_block", body.clone()).await?;
     }
-    if wanted(o.request.move_block) {
+    if wanted(o.object.move_block) {
         let records = &scope.context.records;
         records
             .patch(scope, memory, "move_block", body, false)

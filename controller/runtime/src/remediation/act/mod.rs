@@ -246,11 +246,7 @@ fn bmh_key(scope: &Scope, host: Option<HostRef>) -> Result<Key, ReconcileError> 
 }
 
 async fn set_finalizer(scope: &Scope, memory: &mut Memory, on: bool) -> Result<(), ReconcileError> {
-    let entry = memory
-        .snapshot
-        .request
-        .clone()
-        .ok_or(ReconcileError::Gone)?;
+    let entry = memory.snapshot.object.clone().ok_or(ReconcileError::Gone)?;
     let ours = finalizer(scope.id.kind);
     let mut list = entry.object.metadata.finalizers.clone().unwrap_or_default();
     list.retain(|f| f != ours);

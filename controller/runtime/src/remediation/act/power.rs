@@ -17,7 +17,7 @@ use crate::{
 /// Timeout of one reading of a BMC. A longer one would delay the monitoring of the hold.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Timeout of one reading of the updates of a host, which takes several requests to its BMC.
+/// Timeout of one reading of the updates of a host, which takes several remediations to its BMC.
 const UPDATES_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Time that a BMC has to answer after the outlets of its host have. The reading of the outlets must not

@@ -247,7 +247,7 @@ impl RemediationLoop {
                 Ok(Iteration::Turn(Turn::Wait(Some(until))))
             }
             Next::Done(outcome) => {
-                if !observation.request.deleting {
+                if !observation.object.deleting {
                     self.recorder
                         .report_reason(
                             &self.recording,
@@ -297,7 +297,7 @@ impl RemediationLoop {
             return Ok(None);
         }
         if takes_hold(self.memory.shell.state.as_ref(), &decision)
-            && !observation.request.paused
+            && !observation.object.paused
             && live_reads::finds_pause(&self.observing, &seen.target).await?
         {
             return Ok(None);
@@ -364,7 +364,7 @@ impl RemediationLoop {
     /// The inputs of this decision, for explanations.
     fn facts(&self, observation: &Observation) -> RemediationFacts {
         RemediationFacts {
-            request: self.scope.id.to_string(),
+            remediation: self.scope.id.to_string(),
             observation: observation.clone(),
             state: self.memory.shell.state.clone(),
             recorded: self

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::{
     super::{
         fixture::{
-            CHECK, CLUSTER, Fixture, HOST, MACHINE, NODE, REQUEST, STATE, cluster, member_paths,
-            reading, state,
+            CHECK, CLUSTER, Fixture, HOST, MACHINE, NODE, REMEDIATION, STATE, cluster,
+            member_paths, reading, state,
         },
         observe::power_policy::{ObservedPolicies, PolicyVersions},
     },
@@ -99,7 +99,12 @@ async fn f7_patches_carry_observed_resource_version() {
     guards(Step::Escalated, Command::Escalate { retire: true }, MACHINE).await;
     guards(Step::Escalated, Command::Escalate { retire: true }, HOST).await;
     let outcome = RemediationOutcome::Succeeded;
-    guards(Step::Succeeded, Command::RemoveFinalizer(outcome), REQUEST).await;
+    guards(
+        Step::Succeeded,
+        Command::RemoveFinalizer(outcome),
+        REMEDIATION,
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -135,11 +140,11 @@ async fn f7_state_write_carries_observed_resource_version() {
     let fixture = Fixture::new(&state(Step::Draining)).await;
     let mut engine = fixture.engine();
     observed(&mut engine).await;
-    fixture.touch(REQUEST);
+    fixture.touch(REMEDIATION);
     let (next, now) = (state(Step::PoweringOn), Timestamp::now());
     let written = engine.record(&next, &Reason::PowerOnRunning, now).await;
     assert!(is_conflict(&written));
-    let there = fixture.objects.get(REQUEST).unwrap();
+    let there = fixture.objects.get(REMEDIATION).unwrap();
     let step = there.pointer("/status/cursor/step").and_then(Value::as_str);
     assert_eq!(step, Some("Draining"));
 }
@@ -160,7 +165,7 @@ async fn f12_missing_machine_host_and_cluster_are_read_live() {
         o.bmh.is_some_and(|bmh| bmh.our_hold),
         "the host exists and is held"
     );
-    assert!(o.request.paused, "the Cluster exists and is paused");
+    assert!(o.object.paused, "the Cluster exists and is paused");
 }
 
 #[tokio::test]
@@ -350,8 +355,8 @@ async fn l1_deleted_machine_keeps_pinned_cluster() {
         let fixture = Fixture::new(&tainting).await;
         // A remediation that was created by hand, without the label.
         let bare = json!({ "metadata": { "labels": null } });
-        fixture.objects.change(REQUEST, &bare);
-        fixture.watch(Kind::PowerRemediation, REQUEST);
+        fixture.objects.change(REMEDIATION, &bare);
+        fixture.watch(Kind::PowerRemediation, REMEDIATION);
         fixture.objects.remove(MACHINE);
         fixture.index.delete(Kind::Machine, &Key::new("ns", "m1"));
         let mut engine = fixture.engine();
@@ -369,7 +374,7 @@ async fn l1_cluster_is_pinned_while_machine_exists() {
         Box::pin(engine.run_once()).await,
         Ok(Iteration::Turn(Turn::Again))
     ));
-    for (path, state) in [(REQUEST, "/status/cursor"), (STATE, "/spec/state")] {
+    for (path, state) in [(REMEDIATION, "/status/cursor"), (STATE, "/spec/state")] {
         let there = fixture.objects.get(path).unwrap();
         let state = there.pointer(state).unwrap();
         assert_eq!(state["cluster"], "ns/c", "{there}");
@@ -455,8 +460,12 @@ async fn f9_remediation_of_fully_removed_cluster_ends_and_removes_hold() {
     assert_eq!(step, Step::Blocked, "{message}");
     assert!(message.contains("Cluster ns/c is gone"), "{message}");
     assert!(!is_held(&fixture));
-    let request = fixture.objects.get(REQUEST).unwrap();
-    assert_eq!(request["metadata"]["finalizers"], json!([]), "{request}");
+    let remediation = fixture.objects.get(REMEDIATION).unwrap();
+    assert_eq!(
+        remediation["metadata"]["finalizers"],
+        json!([]),
+        "{remediation}"
+    );
 }
 
 #[tokio::test]
@@ -508,8 +517,8 @@ async fn f6_members_that_only_run_etcd_are_read_live_before_first_power_off() {
     // A person's word for this one remediation.
     let word = |uid: &str| json!({ "metadata": { "annotations": { "rackhand.dev/override-quorum": uid } } });
     for (uid, overrules) in [("uid-r2", false), ("uid-r1", true)] {
-        fixture.objects.change(REQUEST, &word(uid));
-        fixture.watch(Kind::PowerRemediation, REQUEST);
+        fixture.objects.change(REMEDIATION, &word(uid));
+        fixture.watch(Kind::PowerRemediation, REMEDIATION);
         let o = observed(&mut engine).await;
         assert_eq!(o.conflict.is_none(), overrules, "{uid}");
     }
@@ -530,8 +539,8 @@ async fn f6_unreadable_control_plane_blocks_power_off() {
     // The only member of a cluster takes its API with it.
     let word =
         json!({ "metadata": { "annotations": { "rackhand.dev/override-quorum": "uid-r1" } } });
-    fixture.objects.change(REQUEST, &word);
-    fixture.watch(Kind::PowerRemediation, REQUEST);
+    fixture.objects.change(REMEDIATION, &word);
+    fixture.watch(Kind::PowerRemediation, REMEDIATION);
     assert_eq!(observed(&mut engine).await.conflict, None);
 }
 
@@ -661,11 +670,11 @@ async fn begun_remediation_goes_on_while_its_spec_cannot_be_read() {
         "spec": { "strategy": { "timeouts": { "bootSeconds": "20" } } },
         "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" },
     });
-    fixture.objects.change(REQUEST, &broken);
-    fixture.watch(Kind::PowerRemediation, REQUEST);
+    fixture.objects.change(REMEDIATION, &broken);
+    fixture.watch(Kind::PowerRemediation, REMEDIATION);
     let mut engine = fixture.engine();
     let o = observed(&mut engine).await;
-    assert!(o.request.deleting && o.request.policy.is_err());
+    assert!(o.object.deleting && o.object.policy.is_err());
     assert_eq!(o.policy(engine.memory.shell.state.as_ref()), Some(&policy));
     assert!(o.bmh.is_some_and(|bmh| bmh.our_hold), "it has its host");
     let told = engine
@@ -681,8 +690,8 @@ async fn begun_remediation_goes_on_while_its_spec_cannot_be_read() {
 async fn remediation_does_not_begin_while_its_spec_cannot_be_read() {
     let fixture = Fixture::new(&state(Step::Pending)).await;
     let broken = json!({ "spec": { "strategy": { "timeouts": { "bootSeconds": "20" } } } });
-    fixture.objects.change(REQUEST, &broken);
-    fixture.watch(Kind::PowerRemediation, REQUEST);
+    fixture.objects.change(REMEDIATION, &broken);
+    fixture.watch(Kind::PowerRemediation, REMEDIATION);
     let mut engine = fixture.engine();
     assert!(engine.loaded().await);
     let seen = Box::pin(engine.observe(Timestamp::now())).await;

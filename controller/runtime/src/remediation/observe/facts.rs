@@ -36,7 +36,7 @@ use crate::{
     },
 };
 
-/// The facts of the request itself.
+/// The facts of the remediation itself.
 pub(crate) fn object_facts(
     index: &Index,
     config: &Config,
@@ -55,7 +55,7 @@ pub(crate) fn object_facts(
         || target
             .machine()
             .is_some_and(|m| m.meta.has_annotation(CAPI_PAUSED_ANNOTATION));
-    let entry = index.request(id);
+    let entry = index.remediation(id);
     let copy =
         entry.and_then(|entry| displayed_state::unrecorded_copy(index, id.kind, &entry.object));
     let ended_by_copy = copy
@@ -108,8 +108,8 @@ fn move_block(meta: &Meta, uid: &str, is_gone: impl Fn(&str) -> bool) -> MoveBlo
     }
 }
 
-/// Whether a health check made the request: ours says so, Cluster API's and OpenShift's name the template, and medik8s'
-/// is its owner.
+/// Whether a health check made the remediation: ours says so, Cluster API's and OpenShift's name the template, and
+/// medik8s' is its owner.
 fn made_by_check(meta: &Meta) -> bool {
     let marks = [
         MADE_BY_ANNOTATION,
@@ -160,7 +160,7 @@ fn annotated(policy: Policy, index: &Index, view: &RemediationObject, target: &T
     }
 }
 
-/// Whether the Node is tainted or deleted: by the annotation of the request, that of its Cluster,
+/// Whether the Node is tainted or deleted: by the annotation of the remediation, that of its Cluster,
 /// the flag, or the version of the workload cluster, in this order.
 pub(crate) fn wanted_node_action(
     index: &Index,
@@ -188,7 +188,7 @@ pub(crate) fn wanted_node_action(
     node_action(asked, version)
 }
 
-/// The facts of the Machine, if there is one. Its health condition does not count for a request by
+/// The facts of the Machine, if there is one. Its health condition does not count for a remediation by
 /// Node, nor if no live check evaluates the Machine, because nobody would reset it.
 pub(crate) fn machine_facts(index: &Index, target: &Target) -> Option<MachineFacts> {
     match target.machine() {
@@ -295,9 +295,9 @@ mod tests {
         .unwrap()
     }
 
-    /// F11: what each project's check leaves on the requests that it makes.
+    /// F11: what each project's check leaves on the remediations that it makes.
     #[test]
-    fn f11_request_of_a_check_is_known_by_the_marks_of_each_project() {
+    fn f11_remediation_of_a_check_is_known_by_the_marks_of_each_project() {
         let annotated = |name: &str| json!({ "annotations": { name: "x" } });
         let owned = |group: &str, kind: &str| {
             json!({ "ownerReferences": [{
@@ -310,7 +310,7 @@ mod tests {
             (annotated("machine.openshift.io/cloned-from-name"), true),
             (owned("remediation.medik8s.io", "NodeHealthCheck"), true),
             (owned("machine.openshift.io", "MachineHealthCheck"), true),
-            // A person names the Machine, and may annotate the request.
+            // A person names the Machine, and may annotate the remediation.
             (owned("cluster.x-k8s.io", "Machine"), false),
             (annotated("rackhand.dev/approved"), false),
             (json!({}), false),

@@ -1,6 +1,6 @@
 //! Live reads of objects that the index lacks (F12).
 //!
-//! An object that a request depends on and that is not in the index is read from the API server
+//! An object that a remediation depends on and that is not in the index is read from the API server
 //! before a decision, and added to the index. It is absent only if the API server lacks it too.
 
 use k8s_openapi::api::core::v1::Node;
@@ -138,7 +138,7 @@ async fn read_named_host(scope: &Scope, node: &Node) -> Result<(), ApiError> {
 }
 
 /// Looks up the Machine of a Node that does not name one, before its absence counts: the
-/// request is about to begin or has ended. Returns whether there is one.
+/// remediation is about to begin or has ended. Returns whether there is one.
 pub(in crate::remediation) async fn find_unnamed_machine(
     scope: &Scope,
     memory: &mut Memory,

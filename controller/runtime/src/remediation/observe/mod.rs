@@ -145,11 +145,7 @@ impl Observer {
         memory: &mut Memory,
         now: Timestamp,
     ) -> Result<Result<Observed, Reason>, ReconcileError> {
-        let entry = memory
-            .snapshot
-            .request
-            .clone()
-            .ok_or(ReconcileError::Gone)?;
+        let entry = memory.snapshot.object.clone().ok_or(ReconcileError::Gone)?;
         let state = memory.shell.state.clone();
         let (view, unread) = match &entry.view {
             Ok(view) => (view.clone(), None),
@@ -303,16 +299,16 @@ impl Observer {
             let wall = clock::wall_now();
             input.subject.cause_holds = causes.holds(&input.policies, (host, rack), failing, wall);
         }
-        let mut request = object_facts(&scope.context.index, config, &scope.id, &view, &target);
+        let mut object = object_facts(&scope.context.index, config, &scope.id, &view, &target);
         if let Some(error) = unread {
-            request.policy = Err(PolicyError::Field {
+            object.policy = Err(PolicyError::Field {
                 field: error.field,
                 message: error.problem,
             });
         }
         let host_identity = found.as_ref().and_then(|host| host_identity(scope, host));
         let observation = Observation {
-            request,
+            object,
             machine: machine_facts(&scope.context.index, &target),
             cluster: target.cluster_of_machine(),
             cluster_removed: removed,
@@ -395,7 +391,7 @@ fn without_spec(
     RemediationObject::without_spec(scope.id.kind, object).ok()
 }
 
-/// Reads the Machine of OpenShift of the request. These are few and not watched. A remediation
+/// Reads the Machine of OpenShift of the remediation. These are few and not watched. A remediation
 /// that has begun knows its host and Node and does not wait for the Machine.
 async fn read_openshift(
     scope: &Scope,

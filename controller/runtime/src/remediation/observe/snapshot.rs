@@ -16,7 +16,7 @@ use crate::store::{index::Entry, object::Key, remediation::RemediationObject};
 #[derive(Default)]
 pub(in crate::remediation) struct Snapshot {
     /// The remediation object, or the answer to our last write of it.
-    pub(in crate::remediation) request: Option<Entry<RemediationObject>>,
+    pub(in crate::remediation) object: Option<Entry<RemediationObject>>,
     /// The BareMetalHost.
     pub(in crate::remediation) host: Option<(Key, Entry<BareMetalHostView>)>,
     /// The Machine of Cluster API.

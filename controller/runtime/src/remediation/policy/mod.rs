@@ -1,6 +1,6 @@
 //! The policy of a remediation: from the fields of its object and the flags.
 //!
-//! Every difference between the two kinds of requests that concerns the policy is here.
+//! Every difference between the two kinds of remediations that concerns the policy is here.
 
 use std::time::Duration;
 

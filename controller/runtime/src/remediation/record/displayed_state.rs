@@ -105,7 +105,7 @@ pub(in crate::remediation) fn unrecorded_copy(
     displayed_state(kind, object).ok().flatten()
 }
 
-/// Reads the copy in a request; `None` if it has none.
+/// Reads the copy in a remediation; `None` if it has none.
 ///
 /// # Errors
 /// It cannot be parsed.
@@ -138,11 +138,7 @@ impl StateRecorder {
         if memory.shell.state.is_none() {
             return Ok(());
         }
-        let entry = memory
-            .snapshot
-            .request
-            .clone()
-            .ok_or(ReconcileError::Gone)?;
+        let entry = memory.snapshot.object.clone().ok_or(ReconcileError::Gone)?;
         let lost = memory
             .shell
             .state_to_restore(&remediation_state::record_in_index(scope, memory))
@@ -194,7 +190,7 @@ impl StateRecorder {
         if let Some(state) = state {
             remediation_state::write_record(scope, memory, state).await?;
         }
-        let finalizer = memory.snapshot.request.as_ref().is_some_and(|e| {
+        let finalizer = memory.snapshot.object.as_ref().is_some_and(|e| {
             let ours = finalizer(scope.id.kind);
             e.object.finalizers().iter().any(|f| f == ours)
         });
@@ -228,7 +224,7 @@ impl StateRecorder {
         reason: &Reason,
         now: Timestamp,
     ) {
-        let Some(entry) = memory.snapshot.request.clone() else {
+        let Some(entry) = memory.snapshot.object.clone() else {
             return;
         };
         scope
@@ -315,12 +311,12 @@ pub(in crate::remediation) fn load(
     let entry = scope
         .context
         .index
-        .request(&scope.id)
+        .remediation(&scope.id)
         .ok_or(ReconcileError::Gone)?;
     if entry.object.metadata.uid.as_deref() != Some(&scope.uid) {
         return Err(ReconcileError::Gone);
     }
-    memory.snapshot.request = Some(entry);
+    memory.snapshot.object = Some(entry);
     Ok(())
 }
 
@@ -346,11 +342,7 @@ async fn record_power(
     reason: &Reason,
     time: StepTime,
 ) -> Result<(), ReconcileError> {
-    let entry = memory
-        .snapshot
-        .request
-        .clone()
-        .ok_or(ReconcileError::Gone)?;
+    let entry = memory.snapshot.object.clone().ok_or(ReconcileError::Gone)?;
     let there = entry.object.data.get("status").cloned();
     let there = there.unwrap_or_else(|| json!({}));
     let old: PowerRemediationStatus = serde_json::from_value(there.clone()).unwrap_or_default();
@@ -381,11 +373,7 @@ async fn record_metal3(
     reason: &Reason,
     time: StepTime,
 ) -> Result<(), ReconcileError> {
-    let entry = memory
-        .snapshot
-        .request
-        .clone()
-        .ok_or(ReconcileError::Gone)?;
+    let entry = memory.snapshot.object.clone().ok_or(ReconcileError::Gone)?;
     let there = entry.object.annotations().get(STATE_ANNOTATION);
     let there = there.and_then(|text| serde_json::from_str::<Annotation>(text).ok());
     let text = Annotation::new(state, reason, time)

@@ -195,7 +195,7 @@ pub(in crate::remediation) fn count(scope: &Scope, memory: &Memory, ended: Optio
     tracing::info!(remediation = %scope.id, outcome = label, "remediation finished");
     history::record_history(scope, memory, Some((label, reason)));
     let finish = Finish {
-        request: scope.id.to_string(),
+        remediation: scope.id.to_string(),
         state: memory.shell.state.as_ref(),
         at: clock::monotonic_now(),
         outcome: label,

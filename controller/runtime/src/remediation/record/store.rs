@@ -64,7 +64,7 @@ impl RecordStore {
         let what = scope.id.to_string();
         let seen = memory
             .snapshot
-            .request
+            .object
             .as_ref()
             .ok_or(ReconcileError::Gone)?;
         let body = only_if_unchanged(body, &seen.object);
@@ -105,7 +105,7 @@ impl RecordStore {
 
     fn apply_response<C>(&self, scope: &Scope<C>, memory: &mut Memory, mut object: DynamicObject) {
         object.metadata.managed_fields = None;
-        memory.snapshot.request = Some(Entry {
+        memory.snapshot.object = Some(Entry {
             view: RemediationObject::read(scope.id.kind, &object).map(Arc::new),
             object: Arc::new(object.clone()),
         });

@@ -68,7 +68,7 @@ pub(super) async fn run(
     listed.cancel();
     let mut tasks: BTreeMap<RemediationId, Task> = BTreeMap::new();
     let mut running = JoinSet::new();
-    for (id, _) in context.index.requests() {
+    for (id, _) in context.index.remediations() {
         // All of them before the first one is evaluated (F6).
         context.unevaluated.lock().insert(id.clone());
         inbox.push(Change::Object(id.kind, id.key));
@@ -106,7 +106,7 @@ pub(super) async fn run(
                 && Kind::REMEDIATIONS.contains(kind)
             {
                 let id = RemediationId::new(*kind, key.clone());
-                if let Some(entry) = context.index.request(&id) {
+                if let Some(entry) = context.index.remediation(&id) {
                     let filter = context.claims.watch_filter();
                     report_unclaimed(&context.events, filter, &entry.object, &mut unclaimed);
                 }
@@ -146,7 +146,7 @@ fn refresh(
     cancel: &CancellationToken,
 ) {
     let filter = context.claims.watch_filter();
-    let object = context.index.request(id).map(|entry| entry.object);
+    let object = context.index.remediation(id).map(|entry| entry.object);
     let is_known = object.is_some();
     let uid = object
         .filter(|object| is_of_shard(filter, object))

@@ -115,7 +115,7 @@ impl WatchInterest {
             | Kind::Metal3Machine
             | Kind::OpenShiftMachine => Some(&None),
         };
-        // The objects of a request by Node may be in any namespace.
+        // The objects of a remediation by Node may be in any namespace.
         let is_anywhere = self.cluster.as_ref() == Some(&Key::local());
         let namespace = &id.key.namespace;
         let is_near = |key: &Key| is_anywhere || key.namespace == *namespace;

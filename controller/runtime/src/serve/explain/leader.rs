@@ -199,7 +199,7 @@ impl Explainer {
             .filter(|of| kind.is_none_or(|kind| kind.kind() == *of))
             .filter_map(|of| {
                 let id = RemediationId::new(of, Key::new(namespace, name));
-                Some((self.index.request(&id)?.object, id))
+                Some((self.index.remediation(&id)?.object, id))
             });
         let because = match (found.next(), found.next()) {
             (Some((object, id)), None) => match self.view(&id) {

@@ -11,7 +11,7 @@ use rackhand_api::{
 };
 use rackhand_core::{
     checks::nodes::{
-        Check, Disabled, LeaseStep, NodeFacts, Outside, Request, lease_holder, lease_step,
+        Check, Disabled, LeaseStep, NodeFacts, NodeRemediation, Outside, lease_holder, lease_step,
     },
     explanation::{CheckView, NodeCheckFacts, explain_nodes},
 };
@@ -26,7 +26,7 @@ use crate::{
         NODE_CHECK_CRD,
         nodes::{
             Fact, OpenShift, held, lease_name, memory_of, misnamed, name_of, node_facts, not_found,
-            request_of, rules_of, template, templates_of, usable,
+            remediation_of, rules_of, template, templates_of, usable,
         },
         passes,
     },
@@ -102,12 +102,14 @@ fn facts(
     let named = references(snapshot);
     let named = named
         .iter()
-        .map(|r| (r.group().to_owned(), r.request_kind().to_owned()));
-    let request_kinds: BTreeSet<(String, String)> = named.chain(made).collect();
-    let requests = request_kinds
+        .map(|r| (r.group().to_owned(), r.remediation_kind().to_owned()));
+    let remediation_kinds: BTreeSet<(String, String)> = named.chain(made).collect();
+    let remediations = remediation_kinds
         .iter()
         .flat_map(|(group, kind)| snapshot.seen.of(group, kind));
-    let requests: Vec<Request> = requests.map(|object| request_of(object, now)).collect();
+    let remediations: Vec<NodeRemediation> = remediations
+        .map(|object| remediation_of(object, now))
+        .collect();
     let mut nodes = Vec::new();
     for object in &snapshot.seen.nodes {
         let seen = serde_json::to_value(object).and_then(serde_json::from_value::<SeenNode>);
@@ -136,7 +138,7 @@ fn facts(
     Ok(NodeCheckFacts {
         rules,
         nodes,
-        requests,
+        remediations,
         outside,
         memory,
         recorded: status("phase").zip(status("reason")),
@@ -222,7 +224,7 @@ fn templates(
             return Some(disabled);
         }
         let of = template(&reference);
-        let kind = format!("{} of {}", of.request_kind, of.api_version);
+        let kind = format!("{} of {}", of.remediation_kind, of.api_version);
         if snapshot.not_served.contains(&kind) {
             return Some(not_found(format!("{kind} is not served")));
         }

@@ -3,8 +3,8 @@
 //! Serves the routes below [`PAGE_PATH`], for which a caller needs the verb `get`. It changes nothing, and
 //! shows nothing that a view does not contain.
 
-mod facts;
 mod html;
+mod overview;
 mod remediations;
 
 use std::{
@@ -27,7 +27,7 @@ use crate::{
     leader::Leader,
     store::{clock, index::Index},
 };
-use facts::DisplayTime;
+use overview::DisplayTime;
 
 /// Path of the page, for which a caller needs the verb `get`.
 pub(crate) const PAGE_PATH: &str = "/page";
@@ -122,7 +122,7 @@ impl Page {
         // On a thread of its own: in a large fleet it takes far longer than other tasks may wait.
         let render = move || {
             let at = Instant::now();
-            let facts = facts::collect(leader, &index, &agents, &live, now);
+            let facts = overview::collect(leader, &index, &agents, &live, now);
             let overview = overview(&facts, now.wall());
             drop(facts);
             let html = html::page(&overview).into_string().into();

@@ -22,7 +22,7 @@ pub(super) fn running(all: &[RemediationEntry], now: Timestamp) -> Markup {
             @let view = &entry.view;
             article class={ "remediation " @if view.blocked { "blocked" } @else { "remediating" } } {
                 h3 {
-                    (entry.node.as_deref().or(entry.host.as_deref()).unwrap_or(&view.request))
+                    (entry.node.as_deref().or(entry.host.as_deref()).unwrap_or(&view.remediation))
                     ": " (view.step)
                     small { " for " (age(now, view.since)) }
                     @if view.overdue { " " strong { "overdue" } }
@@ -35,10 +35,10 @@ pub(super) fn running(all: &[RemediationEntry], now: Timestamp) -> Markup {
                     p { "Next: " (view.next.message) }
                 }
                 p class="details" {
-                    (view.request)
+                    (view.remediation)
                     @if let Some(host) = &entry.host { ", host " (host) }
                     ", attempt " (view.attempt) " of " (view.attempts) ". "
-                    (explain_link(&view.request, "Explain"))
+                    (explain_link(&view.remediation, "Explain"))
                 }
                 (timeline(&entry.timeline, None))
             }
@@ -47,14 +47,14 @@ pub(super) fn running(all: &[RemediationEntry], now: Timestamp) -> Markup {
 }
 
 /// Splits `Kind namespace/name`.
-fn parts(request: &str) -> Option<(&str, &str, &str)> {
-    let (kind, path) = request.split_once(' ')?;
+fn parts(remediation: &str) -> Option<(&str, &str, &str)> {
+    let (kind, path) = remediation.split_once(' ')?;
     let (namespace, name) = path.split_once('/')?;
     Some((kind, namespace, name))
 }
 
 fn confirm(view: &RemediationView) -> String {
-    match parts(&view.request) {
+    match parts(&view.remediation) {
         Some((_, namespace, name)) => {
             format!("kubectl rackhand confirm-fenced {name} --namespace {namespace}")
         }
@@ -63,8 +63,8 @@ fn confirm(view: &RemediationView) -> String {
 }
 
 /// Renders a link to the explanation of a remediation.
-pub(super) fn explain_link(request: &str, words: &str) -> Markup {
-    let query = parts(request).and_then(|(kind, namespace, name)| {
+pub(super) fn explain_link(remediation: &str, words: &str) -> Markup {
+    let query = parts(remediation).and_then(|(kind, namespace, name)| {
         serde_urlencoded::to_string([("kind", kind), ("namespace", namespace), ("name", name)]).ok()
     });
     html! {

@@ -127,7 +127,7 @@ impl Objects {
             Kind::BareMetalHost => self.hosts.table().version(key),
             Kind::Metal3Remediation | Kind::PowerRemediation => {
                 let id = RemediationId::new(kind, key.clone());
-                self.remediations.requests().version(&id)
+                self.remediations.table().version(&id)
             }
             Kind::RackAgent => self.rack_agents.version(key),
             Kind::RemediationState => self.remediations.states.version(key),

@@ -61,17 +61,17 @@ impl Index {
         self.inner.read().objects.hosts.by_link(link)
     }
 
-    pub(crate) fn request(&self, id: &RemediationId) -> Option<Entry<RemediationObject>> {
+    pub(crate) fn remediation(&self, id: &RemediationId) -> Option<Entry<RemediationObject>> {
         let inner = self.inner.read();
-        inner.objects.remediations.requests().get(id).cloned()
+        inner.objects.remediations.table().get(id).cloned()
     }
 
-    pub(crate) fn requests(&self) -> Vec<(RemediationId, Entry<RemediationObject>)> {
-        self.inner.read().objects.remediations.requests().all()
+    pub(crate) fn remediations(&self) -> Vec<(RemediationId, Entry<RemediationObject>)> {
+        self.inner.read().objects.remediations.table().all()
     }
 
     /// Whether a remediation names a Node of the management cluster.
-    pub(crate) fn has_requests_by_node(&self) -> bool {
+    pub(crate) fn has_remediations_by_node(&self) -> bool {
         self.inner.read().objects.remediations.has_by_node()
     }
 

@@ -13,7 +13,7 @@ use crate::store::{
 /// All remediations and RemediationStates.
 #[derive(Default)]
 pub(super) struct Remediations {
-    requests: Table<RemediationObject, RemediationId>,
+    table: Table<RemediationObject, RemediationId>,
     /// The remediations that name a Node of the management cluster.
     by_node: BTreeSet<RemediationId>,
     /// RemediationStates, by the UID of their remediation.
@@ -23,10 +23,10 @@ pub(super) struct Remediations {
 impl Remediations {
     pub(super) fn put(&mut self, id: RemediationId, object: Arc<DynamicObject>) -> bool {
         let read = |object: &DynamicObject| RemediationObject::read(id.kind, object);
-        if !self.requests.put(&id, object, read) {
+        if !self.table.put(&id, object, read) {
             return false;
         }
-        let view = self.requests.get(&id).and_then(|e| e.view.as_ref().ok());
+        let view = self.table.get(&id).and_then(|e| e.view.as_ref().ok());
         if view.is_some_and(|view| view.node().is_some()) {
             self.by_node.insert(id);
         } else {
@@ -36,17 +36,17 @@ impl Remediations {
     }
 
     pub(super) fn remove(&mut self, id: &RemediationId) {
-        self.requests.remove(id);
+        self.table.remove(id);
         self.by_node.remove(id);
     }
 
-    pub(super) fn requests(&self) -> &Table<RemediationObject, RemediationId> {
-        &self.requests
+    pub(super) fn table(&self) -> &Table<RemediationObject, RemediationId> {
+        &self.table
     }
 
     pub(super) fn keys(&self, kind: Kind) -> Vec<Key> {
-        let requests = self.requests.keys().filter(|id| id.kind == kind);
-        requests.map(|id| id.key.clone()).collect()
+        let remediations = self.table.keys().filter(|id| id.kind == kind);
+        remediations.map(|id| id.key.clone()).collect()
     }
 
     /// Whether a remediation names a Node of the management cluster.
@@ -56,8 +56,8 @@ impl Remediations {
 
     /// RemediationStates whose remediation is not here.
     pub(super) fn unneeded_states(&self) -> Vec<Arc<DynamicObject>> {
-        let requests = self.requests.entries();
-        let uids: BTreeSet<&str> = requests
+        let remediations = self.table.entries();
+        let uids: BTreeSet<&str> = remediations
             .filter_map(|entry| entry.object.metadata.uid.as_deref())
             .collect();
         let states = self.states.keys().zip(self.states.entries());

@@ -1,4 +1,4 @@
-//! What is begun: handovers, deletions of requests, and live reads.
+//! What is begun: handovers, deletions of remediations, and live reads.
 
 use rackhand_core::{
     checks::dispatch::{Item, Role, Turn, Wanted},
@@ -10,7 +10,7 @@ use super::{
     super::{
         api::Name,
         breakage::Breakage,
-        objects::{Api, MACHINES, RequestValue, request_name},
+        objects::{Api, MACHINES, RemediationValue, remediation_name},
     },
     CLOCK, Engine, Task,
     facts::rules,
@@ -27,9 +27,9 @@ impl Engine {
             let own = u32::try_from(own + 1).unwrap_or(u32::MAX);
             state.spec.value.limit.allowance(expected, own)?;
         }
-        let deletes = matches!(action, Action::DeleteRequest { .. });
-        let kept = breakage == Some(Breakage::RecoveredKeepsRequest) && deletes;
-        (!kept && !matches!(action, Action::ReportForeignRequest { .. })).then_some(action)
+        let deletes = matches!(action, Action::DeleteRemediation { .. });
+        let kept = breakage == Some(Breakage::RecoveredKeepsRemediation) && deletes;
+        (!kept && !matches!(action, Action::ReportForeignRemediation { .. })).then_some(action)
     }
 
     pub(super) fn reconsider(&mut self, item: &Item<Name>, breakage: Option<Breakage>) {
@@ -71,14 +71,14 @@ impl Engine {
             dry_run: false,
         };
         match self.members.turn(&item, wanted, role, CLOCK) {
-            Turn::Begin(Action::CreateRequest { .. }) => self.create(api, &item, breakage),
-            Turn::Begin(Action::DeleteRequest { .. }) => {
+            Turn::Begin(Action::CreateRemediation { .. }) => self.create(api, &item, breakage),
+            Turn::Begin(Action::DeleteRemediation { .. }) => {
                 let template = self.checks.get(item.check).map(|c| c.spec.value.template);
-                let name = request_name(machine, template.unwrap_or_default());
-                let seen = api.requests.view.get(name);
-                let request = seen.map(|stored| (name, stored.uid));
+                let name = remediation_name(machine, template.unwrap_or_default());
+                let seen = api.remediations.view.get(name);
+                let remediation = seen.map(|stored| (name, stored.uid));
                 self.members.begin(&item, false);
-                self.tasks.push(Task::Delete(item, request));
+                self.tasks.push(Task::Delete(item, remediation));
             }
             Turn::AwaitRead => {
                 self.due_since.entry(item).or_insert(CLOCK);
@@ -97,16 +97,16 @@ impl Engine {
         let since = self.cleared.get(item).cloned();
         self.begun.push((item.clone(), since));
         self.members.begin(item, true);
-        let request = RequestValue {
+        let remediation = RemediationValue {
             of: (machine, stored.uid),
             maker: (item.check, state.spec.uid),
             template: state.spec.value.template,
             deleting: false,
         };
-        let task = Task::Create(item.clone(), request);
+        let task = Task::Create(item.clone(), remediation);
         state
             .fleet
-            .set_request(&item.member, MachineRemediation::Open, NOW);
+            .set_remediation(&item.member, MachineRemediation::Open, NOW);
         self.tasks.push(task);
         self.settle(item.check, breakage);
     }

@@ -11,7 +11,7 @@ use rackhand_core::values::int_or_percent::IntOrPercent;
 use super::super::{
     api::Name,
     breakage::Breakage,
-    objects::{Api, CheckValue, MACHINES, request_name},
+    objects::{Api, CheckValue, MACHINES, remediation_name},
 };
 use crate::time::NOW;
 
@@ -84,18 +84,21 @@ pub(super) fn node_view(api: &Api, name: Name) -> NodeView {
     }
 }
 
-pub(super) fn request_view(
+pub(super) fn remediation_view(
     api: &Api,
     check: &CheckValue,
     machine: Name,
     uid: u8,
 ) -> MachineRemediation {
-    match api.requests.seen(request_name(machine, check.template)) {
+    match api
+        .remediations
+        .seen(remediation_name(machine, check.template))
+    {
         None => MachineRemediation::None,
-        Some(request) if request.of.1 != uid => MachineRemediation::Foreign {
-            owner: request.of.1.to_string(),
+        Some(remediation) if remediation.of.1 != uid => MachineRemediation::Foreign {
+            owner: remediation.of.1.to_string(),
         },
-        Some(request) if request.deleting => MachineRemediation::Deleting,
+        Some(remediation) if remediation.deleting => MachineRemediation::Deleting,
         Some(_) => MachineRemediation::Open,
     }
 }
@@ -104,6 +107,6 @@ pub(super) fn target(api: &Api, check: &CheckValue, machine: Name, uid: u8) -> T
     Target {
         machine: machine_facts(machine, uid),
         node: node_view(api, machine),
-        request: request_view(api, check, machine, uid),
+        remediation: remediation_view(api, check, machine, uid),
     }
 }

@@ -20,13 +20,13 @@ use rackhand_core::{
 use super::{
     api::{Name, Stored},
     breakage::Breakage,
-    objects::{Api, CheckValue, RequestValue},
+    objects::{Api, CheckValue, RemediationValue},
 };
 use crate::{
     copy_on_write::CopyOnWrite,
     time::{NOW, after},
 };
-use facts::{cluster, is_selected, node_view, request_view, rules, target};
+use facts::{cluster, is_selected, node_view, remediation_view, rules, target};
 
 /// What the engine's monotonic clock shows; other times of it are shifted.
 pub const CLOCK: Duration = Duration::from_secs(1000);
@@ -43,11 +43,11 @@ pub struct CheckState {
 /// A call that is under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Task {
-    /// Creates the request of a machine.
-    Create(Item<Name>, RequestValue),
-    /// Deletes the request with this name and UID.
+    /// Creates the remediation of a machine.
+    Create(Item<Name>, RemediationValue),
+    /// Deletes the remediation with this name and UID.
     Delete(Item<Name>, Option<(Name, u8)>),
-    /// Withdraws the request with this name and UID; `true` once live reads have shown that it is orphaned.
+    /// Withdraws the remediation with this name and UID; `true` once live reads have shown that it is orphaned.
     Withdraw(Name, u8, bool),
     /// Reads live what feeds a check, and then waits for the view.
     Read(LiveRead<Name>, Option<Box<Listed>>),
@@ -56,7 +56,7 @@ pub enum Task {
 /// What a live read has shown.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Listed {
-    /// What the view has yet to reach: checks, machines, Nodes, requests.
+    /// What the view has yet to reach: checks, machines, Nodes, remediations.
     pub behind: [Catchup; 4],
     /// What was true since then.
     pub since: Since,
@@ -80,7 +80,7 @@ pub struct Engine {
     pub members: Members<Name>,
     /// Which of several checks acts.
     pub overlaps: Overlaps<Name>,
-    /// Requests that are being withdrawn.
+    /// Remediations that are being withdrawn.
     pub withdrawals: Withdrawals<u8, (Name, u8)>,
     /// Calls that are under way.
     pub tasks: Vec<Task>,
@@ -88,7 +88,7 @@ pub struct Engine {
     pub due_since: BTreeMap<Item<Name>, Duration>,
     /// Members that were cleared, and what was true since the live read.
     pub cleared: BTreeMap<Item<Name>, Since>,
-    /// Requests that were begun and are judged by the world, and what was true since the live read.
+    /// Remediations that were begun and are judged by the world, and what was true since the live read.
     pub begun: Vec<(Item<Name>, Option<Since>)>,
     /// A live read was begun before the burst had arrived.
     pub hasty: bool,
@@ -165,8 +165,8 @@ impl Engine {
             self.checks
                 .insert(name, CopyOnWrite::from(CheckState { spec, fleet }));
             self.members.begin_check(&name);
-            for item in self.members.resume_requests(&name, CLOCK) {
-                self.request_changed(api, &item, breakage);
+            for item in self.members.resume_remediations(&name, CLOCK) {
+                self.remediation_changed(api, &item, breakage);
             }
             let machines: Vec<Name> = api.machines.view.keys().copied().collect();
             for machine in machines {
@@ -200,7 +200,7 @@ impl Engine {
             let target = selected.map(|stored| {
                 let mut target = target(api, &state.spec.value, machine, stored.uid);
                 let item = Item::new(&name, &machine.into());
-                target.request = self.members.counted(&item, target.request);
+                target.remediation = self.members.counted(&item, target.remediation);
                 target
             });
             if !state.fleet.set_target(machine, target, NOW) {
@@ -227,25 +227,25 @@ impl Engine {
         }
     }
 
-    /// The requests of a machine have changed.
-    pub fn requests_changed(&mut self, api: &Api, machine: Name, breakage: Option<Breakage>) {
+    /// The remediations of a machine have changed.
+    pub fn remediations_changed(&mut self, api: &Api, machine: Name, breakage: Option<Breakage>) {
         let names: Vec<Name> = self.checks.keys().copied().collect();
         for name in names {
-            self.request_changed(api, &Item::new(&name, &machine.into()), breakage);
+            self.remediation_changed(api, &Item::new(&name, &machine.into()), breakage);
         }
         self.examine_all(api, breakage);
     }
 
-    fn request_changed(&mut self, api: &Api, item: &Item<Name>, breakage: Option<Breakage>) {
+    fn remediation_changed(&mut self, api: &Api, item: &Item<Name>, breakage: Option<Breakage>) {
         let Some(state) = self.checks.get_mut(item.check) else {
             return;
         };
         let Some((machine, stored)) = api.machines.view.get_key_value(&*item.member) else {
             return;
         };
-        let request = request_view(api, &state.spec.value, machine, stored.uid);
-        let request = self.members.counted(item, request);
-        state.fleet.set_request(machine, request, NOW);
+        let remediation = remediation_view(api, &state.spec.value, machine, stored.uid);
+        let remediation = self.members.counted(item, remediation);
+        state.fleet.set_remediation(machine, remediation, NOW);
         let machine = *machine;
         self.settle(item.check, breakage);
         self.overlap(machine, breakage);
@@ -259,7 +259,7 @@ impl Engine {
                 created: Some(after(state.spec.value.created)),
                 name: (*name).to_owned(),
                 able: true,
-                requested: state.fleet.is_requested(machine),
+                has_remediation: state.fleet.has_remediation(machine),
             })
         };
         let among = checks.keys().copied().collect();

@@ -1,4 +1,4 @@
-//! What calls came to, and requests whose check does not stand behind them.
+//! What calls came to, and remediations whose check does not stand behind them.
 
 use rackhand_core::checks::dispatch::{EffectOutcome, Item, LiveRead};
 
@@ -6,7 +6,7 @@ use super::{
     super::{
         api::Name,
         breakage::Breakage,
-        objects::{Api, MACHINES, request_name},
+        objects::{Api, MACHINES, remediation_name},
     },
     CLOCK, Engine, Since, Task,
 };
@@ -32,7 +32,7 @@ impl Engine {
         }
     }
 
-    /// The creation or deletion of a request is over; `Err`: whether it was answered.
+    /// The creation or deletion of a remediation is over; `Err`: whether it was answered.
     pub fn acted(
         &mut self,
         api: &Api,
@@ -42,22 +42,22 @@ impl Engine {
     ) {
         let template = self.checks.get(item.check).map(|c| c.spec.value.template);
         let machine = MACHINES.iter().copied().find(|name| **name == *item.member);
-        let name = machine.zip(template).map(|(m, t)| request_name(m, t));
-        let is_seen = name.is_some_and(|name| api.requests.view.contains_key(name));
+        let name = machine.zip(template).map(|(m, t)| remediation_name(m, t));
+        let is_seen = name.is_some_and(|name| api.remediations.view.contains_key(name));
         let ended = self
             .members
             .effect_ended(item, result, is_seen, false, CLOCK);
         if !ended {
             return;
         }
-        self.request_changed(api, item, breakage);
+        self.remediation_changed(api, item, breakage);
         self.reconsider(item, breakage);
     }
 
-    /// Retries that are due, and requests that are examined again.
+    /// Retries that are due, and remediations that are examined again.
     pub fn fire(&mut self, api: &Api, breakage: Option<Breakage>) {
         for item in self.members.due(CLOCK) {
-            self.request_changed(api, &item, breakage);
+            self.remediation_changed(api, &item, breakage);
             self.reconsider(&item, breakage);
         }
         while self.withdrawals.pop_due(CLOCK).is_some() {
@@ -69,7 +69,7 @@ impl Engine {
         if breakage == Some(Breakage::OrphansKept) {
             return;
         }
-        for (name, stored) in &api.requests.view {
+        for (name, stored) in &api.remediations.view {
             let is_orphan = !stored.value.deleting && api.is_orphan(&stored.value, true, true);
             if is_orphan && self.withdrawals.begin(stored.uid) {
                 self.tasks.push(Task::Withdraw(name, stored.uid, false));
@@ -77,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// A withdrawal is over; whether the request was withdrawn.
+    /// A withdrawal is over; whether the remediation was withdrawn.
     pub fn withdrawn(&mut self, name: Name, uid: u8, done: bool) {
         self.withdrawals.end(&uid, (name, uid), done, CLOCK);
     }

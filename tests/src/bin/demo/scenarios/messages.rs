@@ -69,10 +69,10 @@ pub(crate) fn message(fact: &Fact) -> Option<Message> {
             Rule::F9,
             format!("node {node} no longer carries the taint"),
         ),
-        Fact::Request { name, there: true } => {
+        Fact::Remediation { name, there: true } => {
             plain("Kubernetes", format!("Metal3Remediation {name} is created"))
         }
-        Fact::Request { name, there: false } => ruled(
+        Fact::Remediation { name, there: false } => ruled(
             "Kubernetes",
             Rule::F9,
             format!("Metal3Remediation {name} is deleted"),

@@ -108,7 +108,7 @@ async fn a_quick_cycle_is_enough(story: &mut Story<'_>) -> Result<()> {
             &format!("{victim} hangs: its kubelet is dead, but it has power and {pod} still runs"),
         )
         .await;
-    story.during(requests(stage, &victim, 1)).await?;
+    story.during(remediations(stage, &victim, 1)).await?;
     look(story).await?;
     story.during(back(stage, &victim)).await?;
     story.during(starts_again(stage, &victim, &pod)).await?;
@@ -170,7 +170,7 @@ async fn it_is_not_enough(story: &mut Story<'_>) -> Result<()> {
             &format!("{victim} hangs again while it boots: its kubelet never starts"),
         )
         .await;
-    story.during(requests(stage, &victim, 2)).await?;
+    story.during(remediations(stage, &victim, 2)).await?;
     story.note(
         "The first step has failed before its time was over, so the check does not wait for the rest of it. \
          The second step fences the node: nothing may start elsewhere before the host is confirmed off.",
@@ -221,7 +221,7 @@ async fn look(story: &mut Story<'_>) -> Result<()> {
 }
 
 /// Waits until the status of the check lists this many remediations of a Node.
-async fn requests(stage: &Stage, node: &str, count: usize) -> Result<()> {
+async fn remediations(stage: &Stage, node: &str, count: usize) -> Result<()> {
     let what = format!("{node}: {count} remediations in the check's status");
     wait_until(&what, LONG, || async {
         let check = stage.node_health_checks().get(NODE_CHECK).await?;

@@ -47,7 +47,7 @@ pub(crate) struct Timeline<'a> {
     tainted: bool,
     pod_state: String,
     said: String,
-    requested: bool,
+    has_remediation: bool,
     hold: Option<String>,
     powered_on: Option<bool>,
     /// The observed NodeHealthCheck, if the Nodes have one.
@@ -72,7 +72,7 @@ impl<'a> Timeline<'a> {
             tainted: false,
             pod_state: String::new(),
             said: String::new(),
-            requested: false,
+            has_remediation: false,
             hold: None,
             powered_on: None,
             check: stage.config().plain.then(CheckSeen::default),
@@ -213,15 +213,15 @@ impl<'a> Timeline<'a> {
         let now = Timestamp::now();
         let at = self.since(now);
         let there = found.is_some();
-        if there != self.requested {
-            self.requested = there;
+        if there != self.has_remediation {
+            self.has_remediation = there;
             if !there {
                 self.moments.cleaned = Some(now);
             }
             let name = self.victim.clone();
             seen.push(Moment {
                 at,
-                fact: Fact::Request { name, there },
+                fact: Fact::Remediation { name, there },
             });
         }
         if let Some((bmc, said)) = found.and_then(|f| evidence(&f.object))

@@ -36,9 +36,12 @@ async fn healthy(w: &World, check: &str) -> Result<()> {
 /// Waits until the host is back, and checks that it was cycled once.
 async fn recovered(w: &World, host: &str) -> Result<()> {
     let machine = machine_of(host);
-    wait(&w.requests(), &machine, "the remediation is gone", |o| {
-        o.is_none()
-    })
+    wait(
+        &w.remediations(),
+        &machine,
+        "the remediation is gone",
+        |o| o.is_none(),
+    )
     .await?;
     w.wait_ready(host).await?;
     healthy(w, host).await?;
@@ -69,8 +72,11 @@ pub async fn requested(w: &World) -> Result<()> {
         "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerRemediationTemplate", "name": "reboot",
     }});
     let machine = failing(w, HOST, json!({}), reference).await?;
-    let request = w.requested(&machine).await?;
-    ensure!(wrote(&request, THEM) && !wrote(&request, US), "{request}");
+    let remediation = w.requested(&machine).await?;
+    ensure!(
+        wrote(&remediation, THEM) && !wrote(&remediation, US),
+        "{remediation}"
+    );
     recovered(w, HOST).await?;
     ours_nothing(w, HOST).await
 }
@@ -103,8 +109,8 @@ pub async fn left_alone(w: &World) -> Result<()> {
     w.wait_event(&machine, "ExternalAnnotationAdded").await?;
     // Meanwhile Rackhand carries out a remediation of another check.
     w.requested(&machine_of("by-both")).await?;
-    let request = w.requests().get_opt(&machine).await?;
-    ensure!(request.is_none(), "{request:?}");
+    let remediation = w.remediations().get_opt(&machine).await?;
+    ensure!(remediation.is_none(), "{remediation:?}");
     ours_nothing(w, HOST).await?;
     w.stage.untouched(HOST)
 }

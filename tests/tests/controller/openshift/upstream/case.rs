@@ -275,7 +275,7 @@ async fn observe(
         machines: Vec::new(),
     };
     let mut events = reasons(w, &check).await?;
-    let requests: Api<DynamicObject> = w.requests();
+    let remediations: Api<DynamicObject> = w.remediations();
     for (index, state) in case.machines.iter().enumerate() {
         let machine = machine_name(&check, index);
         let now = w.stage.openshift_machines().get(&machine).await?;
@@ -286,7 +286,7 @@ async fn observe(
             } else if annotations.contains_key(MARK) && !state.marked {
                 Outcome::Marked
             } else if case.check.get("remediationTemplate").is_some()
-                && requests.get_opt(&machine).await?.is_some()
+                && remediations.get_opt(&machine).await?.is_some()
             {
                 Outcome::Requested
             } else {

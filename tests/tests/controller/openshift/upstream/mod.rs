@@ -21,7 +21,7 @@ use case::{closed, judged};
 const HOSTS: [&str; 3] = ["by-template", "by-both", "by-mark"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn openshift_controller_and_rackhand_judge_alike_and_rackhand_remediates_its_requests() {
+async fn openshift_controller_and_rackhand_judge_alike_and_rackhand_carries_out_its_remediations() {
     let dir = tempfile::tempdir().unwrap();
     let rack = RackSpec {
         hosts: HOSTS.map(str::to_owned).to_vec(),
@@ -39,7 +39,10 @@ async fn openshift_controller_and_rackhand_judge_alike_and_rackhand_remediates_i
     let w = &world;
     let mut all = Scenarios::new();
     all.add("both_controllers_judge_alike", judged(w));
-    all.add("f1_its_request_by_template_is_carried_out", requested(w));
+    all.add(
+        "f1_its_remediation_by_template_is_carried_out",
+        requested(w),
+    );
     all.add("f1_host_that_both_mark_is_cycled_once", annotated(w));
     all.add("its_mark_alone_moves_no_host", left_alone(w));
     let outcome = match all.run().await {

@@ -53,10 +53,10 @@ impl<K: Ord + Clone> Members<K> {
         self.handovers.begin(check);
     }
 
-    /// The members of a check whose request may exist since before its evaluation began: the caller reads the
-    /// request of each again, and they are retried.
-    pub fn resume_requests(&mut self, check: &K, now: Duration) -> Vec<Item<K>> {
-        let items = self.items.in_phase(check, Phase::request_may_exist);
+    /// The members of a check whose remediation may exist since before its evaluation began: the caller reads the
+    /// remediation of each again, and they are retried.
+    pub fn resume_remediations(&mut self, check: &K, now: Duration) -> Vec<Item<K>> {
+        let items = self.items.in_phase(check, Phase::remediation_may_exist);
         for item in &items {
             self.queue.later(item, now + SEE_AGAIN);
         }
@@ -70,22 +70,22 @@ impl<K: Ord + Clone> Members<K> {
         self.handovers.end(check);
     }
 
-    /// The request of a member as it counts against the limit (F10); `seen`: as the index shows it.
+    /// The remediation of a member as it counts against the limit (F10); `seen`: as the index shows it.
     pub fn counted(&self, item: &Item<K>, seen: MachineRemediation) -> MachineRemediation {
         self.items.phase(item).counted(seen)
     }
 
-    /// The members whose request is being created.
+    /// The members whose remediation is being created.
     pub fn creating(&self) -> impl Iterator<Item = &Item<K>> {
         self.items.creating()
     }
 
-    /// Why a due request of a check was not created; of several members, the first by name.
+    /// Why a due remediation of a check was not created; of several members, the first by name.
     pub fn not_created(&self, check: &K) -> Option<Unusable> {
         self.items.not_created(check)
     }
 
-    /// Sets why the due request of a member was not created. Returns whether that is a change.
+    /// Sets why the due remediation of a member was not created. Returns whether that is a change.
     pub fn set_not_created(&mut self, item: &Item<K>, why: Option<&Unusable>) -> bool {
         let known = self
             .items
@@ -173,7 +173,7 @@ impl<K: Ord + Clone> Members<K> {
         items
     }
 
-    /// The member is in flight from now on. `creates`: its request may exist from now on (F10).
+    /// The member is in flight from now on. `creates`: its remediation may exist from now on (F10).
     pub fn begin(&mut self, item: &Item<K>, creates: bool) {
         self.queue.begin(item.clone());
         if creates {
@@ -183,7 +183,7 @@ impl<K: Ord + Clone> Members<K> {
 
     /// Whether the conditions of a member that was taken from the queue may be written now. Otherwise it is queued
     /// behind other conditions: a member that waits for a live read, or was acted on before, would take the room of
-    /// requests.
+    /// remediations.
     pub fn may_show(&mut self, item: &Item<K>) -> bool {
         let may = self.queue.has_room_for_conditions();
         if !may {
@@ -207,9 +207,9 @@ impl<K: Ord + Clone> Members<K> {
         }
     }
 
-    /// Ends the effect of a member; `Err`: it failed. `is_seen`: the index shows the request. `shown`: the dialect
+    /// Ends the effect of a member; `Err`: it failed. `is_seen`: the index shows the remediation. `shown`: the dialect
     /// writes outcomes as conditions of the Machine. Returns whether the check is evaluated: then the caller
-    /// reads the request again, and reconsiders the member.
+    /// reads the remediation again, and reconsiders the member.
     pub fn effect_ended(
         &mut self,
         item: &Item<K>,
@@ -262,7 +262,7 @@ impl<K: Ord + Clone> Members<K> {
     }
 
     /// Ends a batch of effects after which the member is evaluated anew. Returns whether the batch could have
-    /// created a request, so that other checks may have waited for the member.
+    /// created a remediation, so that other checks may have waited for the member.
     pub fn batch_ended(&mut self, item: &Item<K>, succeeded: bool, now: Duration) -> bool {
         self.queue.end(item);
         let created = self.items.phase(item) == Phase::Creating;

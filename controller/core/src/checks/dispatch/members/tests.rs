@@ -33,7 +33,7 @@ fn delete() -> Wanted<&'static str> {
     }
 }
 
-/// A check with a member that was cleared and whose request is being created.
+/// A check with a member that was cleared and whose remediation is being created.
 fn mk_creating() -> Members {
     let mut members = Members::default();
     members.begin_check(&"check");
@@ -50,11 +50,11 @@ fn mk_creating() -> Members {
 }
 
 #[test]
-fn f10_request_counts_from_its_creation_until_the_index_shows_it() {
+fn f10_remediation_counts_from_its_creation_until_the_index_shows_it() {
     let mut members = mk_creating();
     let counts = |members: &Members| members.counted(&item(), MachineRemediation::None);
     assert_eq!(counts(&members), MachineRemediation::Open);
-    let created = Ok(EffectOutcome::RequestCreated);
+    let created = Ok(EffectOutcome::RemediationCreated);
     assert!(members.effect_ended(&item(), created, false, false, NOW));
     assert_eq!(counts(&members), MachineRemediation::Open);
     assert_eq!(members.next_due(), Some(NOW + SEE_AGAIN));
@@ -63,7 +63,7 @@ fn f10_request_counts_from_its_creation_until_the_index_shows_it() {
 }
 
 #[test]
-fn f10_request_counts_after_an_unanswered_creation() {
+fn f10_remediation_counts_after_an_unanswered_creation() {
     let mut members = mk_creating();
     assert!(members.effect_ended(&item(), Err(()), false, false, NOW));
     let counted = members.counted(&item(), MachineRemediation::None);
@@ -77,14 +77,14 @@ fn f10_request_counts_after_an_unanswered_creation() {
 }
 
 #[test]
-fn f10_request_that_may_exist_outlives_its_check() {
+fn f10_remediation_that_may_exist_outlives_its_check() {
     let mut members = mk_creating();
     members.end_check(&"check");
     members.begin_check(&"check");
-    assert_eq!(members.resume_requests(&"check", NOW), [item()]);
+    assert_eq!(members.resume_remediations(&"check", NOW), [item()]);
     assert_eq!(members.next_due(), Some(NOW + SEE_AGAIN));
     members.end_check(&"check");
-    let created = Ok(EffectOutcome::RequestCreated);
+    let created = Ok(EffectOutcome::RemediationCreated);
     assert!(!members.effect_ended(&item(), created, false, true, NOW));
     let counted = members.counted(&item(), MachineRemediation::None);
     assert_eq!(
@@ -119,7 +119,7 @@ fn member_in_flight_is_reconsidered_once_its_conditions_are_written() {
 #[test]
 fn unwritten_outcome_is_kept_unless_it_follows_from_the_next_verdict() {
     for (outcome, is_kept) in [
-        (EffectOutcome::RequestCreated, true),
+        (EffectOutcome::RemediationCreated, true),
         (EffectOutcome::OwnerMarked, false),
     ] {
         let mut members = Members::default();
@@ -141,7 +141,7 @@ fn member_of_another_check_shows_no_outcome() {
     let mut members = Members::default();
     members.begin_check(&"check");
     members.begin(&item(), false);
-    let deleted = Ok(EffectOutcome::RequestDeleted);
+    let deleted = Ok(EffectOutcome::RemediationDeleted);
     assert!(members.effect_ended(&item(), deleted, false, true, NOW));
     members.reconsider(&item(), &nothing(), false);
     assert_eq!(members.pop(), Some(item()), "the outcome is to be shown");
@@ -167,7 +167,7 @@ fn members_wait_for_one_read_of_the_template() {
 }
 
 #[test]
-fn reason_why_no_request_was_created_is_a_change_once() {
+fn reason_why_no_remediation_was_created_is_a_change_once() {
     let mut members = Members::default();
     let why = Unusable::foreign("Machine other");
     assert!(!members.set_not_created(&item(), None));
@@ -194,7 +194,7 @@ fn batch_that_failed_holds_the_member_and_frees_it_for_other_checks() {
 }
 
 #[test]
-fn conditions_of_members_that_wait_for_a_read_leave_room_for_requests() {
+fn conditions_of_members_that_wait_for_a_read_leave_room_for_remediations() {
     let mut members = Members::default();
     members.begin_check(&"check");
     let item = |i: usize| Item::new(&"check", &format!("m{i:03}").into());

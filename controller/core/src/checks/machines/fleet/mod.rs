@@ -153,11 +153,16 @@ impl<P: Policy> Fleet<P> {
         });
     }
 
-    /// Replaces the request of a machine.
-    pub fn set_request(&mut self, machine: &str, request: MachineRemediation, now: Timestamp) {
+    /// Replaces the remediation of a machine.
+    pub fn set_remediation(
+        &mut self,
+        machine: &str,
+        remediation: MachineRemediation,
+        now: Timestamp,
+    ) {
         self.change(machine, now, |target| {
-            let differs = target.request != request;
-            target.request = request;
+            let differs = target.remediation != remediation;
+            target.remediation = remediation;
             differs
         });
     }
@@ -309,12 +314,12 @@ impl<P: Policy> Fleet<P> {
         self.members.contains_key(machine)
     }
 
-    /// Whether a machine has a request, including one that is being deleted.
-    pub fn is_requested(&self, machine: &str) -> bool {
+    /// Whether a machine has a remediation, including one that is being deleted.
+    pub fn has_remediation(&self, machine: &str) -> bool {
         let member = self.members.get(machine);
         member.is_some_and(|m| {
             matches!(
-                m.target.request,
+                m.target.remediation,
                 MachineRemediation::Open | MachineRemediation::Deleting
             )
         })
@@ -371,7 +376,7 @@ impl<P: Policy> Fleet<P> {
         let Some(member) = self.members.get_mut(machine) else {
             return;
         };
-        let before = member.target.request.clone();
+        let before = member.target.remediation.clone();
         if !change(&mut member.target) {
             return;
         }
@@ -379,10 +384,10 @@ impl<P: Policy> Fleet<P> {
             return;
         };
         let judgement = self.judged(&member.target);
-        if judgement != member.judgement || member.target.request != before {
-            let after = mem::replace(&mut member.target.request, before);
+        if judgement != member.judgement || member.target.remediation != before {
+            let after = mem::replace(&mut member.target.remediation, before);
             self.uncount(&name, &member.target, &member.judgement);
-            member.target.request = after;
+            member.target.remediation = after;
             self.replace(&name, &mut member, judgement);
         }
         self.members.insert(name, member);

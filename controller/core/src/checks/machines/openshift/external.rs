@@ -4,10 +4,10 @@
 
 use super::super::OpenShiftMachine;
 
-/// Progress of the request of a Machine under `external-baremetal`.
+/// Progress of the remediation of a Machine under `external-baremetal`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ExternalProgress {
-    /// There is no request.
+    /// There is no remediation.
     None,
     /// The external remediation has neither succeeded nor failed.
     Running,
@@ -36,12 +36,12 @@ pub enum MarkCarrier {
 pub enum ExternalStep {
     /// Nothing has to be done for the Machine now.
     Nothing,
-    /// Create the request by which the host is fenced and power-cycled.
-    Request,
-    /// Remove `host.metal3.io/external-remediation` from the Machine, before the request is deleted: in
+    /// Create the remediation by which the host is fenced and power-cycled.
+    Create,
+    /// Remove `host.metal3.io/external-remediation` from the Machine, before the remediation is deleted: in
     /// the opposite order, a crash between the two would begin a second power cycle.
     Unmark,
-    /// Delete the request: the mark is gone.
+    /// Delete the remediation: the mark is gone.
     Withdraw,
     /// Delete the Machine, so that its owner has the host provisioned anew.
     DeleteMachine,
@@ -62,7 +62,7 @@ pub fn external_step(
         (false, ExternalProgress::None) => ExternalStep::Nothing,
         (false, _) => ExternalStep::Withdraw,
         (true, _) if machine.deleting => ExternalStep::Nothing,
-        (true, ExternalProgress::None) => ExternalStep::Request,
+        (true, ExternalProgress::None) => ExternalStep::Create,
         (true, ExternalProgress::Running) => ExternalStep::Nothing,
         (true, ExternalProgress::Succeeded) => ExternalStep::Unmark,
         (true, ExternalProgress::Failed)

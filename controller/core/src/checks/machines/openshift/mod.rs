@@ -36,7 +36,7 @@ pub struct OpenShiftCheck {
 /// How a check remediates an unhealthy Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OpenShiftStrategy {
-    /// Create a request from a template.
+    /// Create a remediation from a template.
     Template,
     /// `machine.openshift.io/remediation-strategy: external-baremetal`: mark the Machine, and have its
     /// host power-cycled.
@@ -72,20 +72,20 @@ pub type OpenShiftTarget = Target<OpenShiftMachine>;
 /// An action for one Machine. Actions are idempotent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum OpenShiftAction {
-    /// Create the request of this Machine.
-    CreateRequest {
+    /// Create the remediation of this Machine.
+    CreateRemediation {
         /// Name of the Machine.
         machine: String,
         /// UID of the Machine, for the ownerReference.
         uid: String,
     },
-    /// Delete the request: the Machine is healthy again.
-    DeleteRequest {
+    /// Delete the remediation: the Machine is healthy again.
+    DeleteRemediation {
         /// Name of the Machine.
         machine: String,
     },
-    /// Report that the request of this name belongs to another Machine.
-    ReportForeignRequest {
+    /// Report that the remediation of this name belongs to another Machine.
+    ReportForeignRemediation {
         /// Name of the Machine.
         machine: String,
         /// Kind and name of the other owner.
@@ -178,10 +178,10 @@ pub fn no_cluster() -> ClusterFacts {
 }
 
 /// Whether a Machine counts as healthy. Unlike with Cluster API, a starting Machine does not, nor does
-/// one that is marked for external remediation, nor one whose request still exists (F10).
+/// one that is marked for external remediation, nor one whose remediation still exists (F10).
 pub fn counts_as_healthy(verdict: &Verdict, target: &OpenShiftTarget) -> bool {
     let under_way = matches!(
-        target.request,
+        target.remediation,
         MachineRemediation::Open | MachineRemediation::Deleting
     );
     *verdict == Verdict::Healthy && !target.machine.external_remediation && !under_way
@@ -207,18 +207,18 @@ pub fn openshift_action(
         _ => return None,
     };
     let uid = facts.uid.clone();
-    match (check.strategy, &target.request) {
+    match (check.strategy, &target.remediation) {
         (OpenShiftStrategy::Template, MachineRemediation::Open) if !unhealthy => {
-            Some(OpenShiftAction::DeleteRequest { machine })
+            Some(OpenShiftAction::DeleteRemediation { machine })
         }
         _ if !unhealthy || !open => None,
         (OpenShiftStrategy::Template, _) if facts.deleting => None,
         (OpenShiftStrategy::Template, MachineRemediation::None) => {
-            Some(OpenShiftAction::CreateRequest { machine, uid })
+            Some(OpenShiftAction::CreateRemediation { machine, uid })
         }
         (OpenShiftStrategy::Template, MachineRemediation::Foreign { owner }) => {
             let owner = owner.clone();
-            Some(OpenShiftAction::ReportForeignRequest { machine, owner })
+            Some(OpenShiftAction::ReportForeignRemediation { machine, owner })
         }
         (OpenShiftStrategy::Template, MachineRemediation::Open | MachineRemediation::Deleting) => {
             None
@@ -338,9 +338,9 @@ impl OpenShiftAction {
     /// Name of the Machine.
     pub fn machine(&self) -> &str {
         match self {
-            Self::CreateRequest { machine, .. }
-            | Self::DeleteRequest { machine }
-            | Self::ReportForeignRequest { machine, .. }
+            Self::CreateRemediation { machine, .. }
+            | Self::DeleteRemediation { machine }
+            | Self::ReportForeignRemediation { machine, .. }
             | Self::MarkExternal { machine }
             | Self::DeleteMachine { machine, .. }
             | Self::SkipNoController { machine } => machine,
@@ -350,9 +350,9 @@ impl OpenShiftAction {
     /// A short, stable name, for logs.
     pub fn label(&self) -> &'static str {
         match self {
-            Self::CreateRequest { .. } => "create_request",
-            Self::DeleteRequest { .. } => "delete_request",
-            Self::ReportForeignRequest { .. } => "report_foreign_request",
+            Self::CreateRemediation { .. } => "create_request",
+            Self::DeleteRemediation { .. } => "delete_request",
+            Self::ReportForeignRemediation { .. } => "report_foreign_request",
             Self::MarkExternal { .. } => "mark_external",
             Self::DeleteMachine { .. } => "delete_machine",
             Self::SkipNoController { .. } => "skip_no_controller",

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::props::{
-    any_check, any_cluster, any_limit, any_node, any_request, any_target, any_time,
+    any_check, any_cluster, any_limit, any_node, any_remediation, any_target, any_time,
 };
 use super::*;
 
@@ -27,7 +27,7 @@ enum Event {
     /// Also: relabelled so that it is not selected any more.
     Remove(usize),
     Node(usize, NodeView),
-    Request(usize, MachineRemediation),
+    Remediation(usize, MachineRemediation),
     Rules(Check),
     Limit(Limit),
     Pause(bool),
@@ -46,7 +46,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         6 => (which(), any_target()).prop_map(|(i, target)| Event::Put(i, target)),
         2 => which().prop_map(Event::Remove),
         6 => (which(), any_node()).prop_map(|(i, node)| Event::Node(i, node)),
-        3 => (which(), any_request()).prop_map(|(i, request)| Event::Request(i, request)),
+        3 => (which(), any_remediation()).prop_map(|(i, remediation)| Event::Remediation(i, remediation)),
         1 => any_check(any_limit()).prop_map(Event::Rules),
         2 => any_limit().prop_map(Event::Limit),
         1 => any::<bool>().prop_map(Event::Pause),
@@ -135,7 +135,9 @@ impl World {
                 }
                 fleet.set_node(&name(i), node, self.now);
             }
-            Event::Request(i, request) => self.set_request(fleet, &name(i), request),
+            Event::Remediation(i, remediation) => {
+                self.set_remediation(fleet, &name(i), remediation);
+            }
             Event::Rules(check) => {
                 self.check = check;
                 self.set_check(fleet);
@@ -159,15 +161,15 @@ impl World {
             Event::Act => {
                 for action in self.plan().actions {
                     match action {
-                        Action::CreateRequest { machine, .. } => {
-                            self.set_request(fleet, &machine, MachineRemediation::Open);
+                        Action::CreateRemediation { machine, .. } => {
+                            self.set_remediation(fleet, &machine, MachineRemediation::Open);
                         }
-                        Action::DeleteRequest { machine } => {
-                            self.set_request(fleet, &machine, MachineRemediation::None);
+                        Action::DeleteRemediation { machine } => {
+                            self.set_remediation(fleet, &machine, MachineRemediation::None);
                         }
                         Action::MarkOwnerRemediated { .. }
                         | Action::UnmarkOwnerRemediated { .. }
-                        | Action::ReportForeignRequest { .. } => {}
+                        | Action::ReportForeignRemediation { .. } => {}
                     }
                 }
             }
@@ -177,11 +179,16 @@ impl World {
         fleet.advance(self.now);
     }
 
-    fn set_request(&mut self, fleet: &mut Fleet, machine: &str, request: MachineRemediation) {
+    fn set_remediation(
+        &mut self,
+        fleet: &mut Fleet,
+        machine: &str,
+        remediation: MachineRemediation,
+    ) {
         if let Some(target) = self.machines.get_mut(machine) {
-            target.request = request.clone();
+            target.remediation = remediation.clone();
         }
-        fleet.set_request(machine, request, self.now);
+        fleet.set_remediation(machine, remediation, self.now);
     }
 }
 
@@ -298,9 +305,9 @@ proptest! {
         (mut world, events) in any_history(), first in vec((0usize..6, any_target()), 0..6),
     ) {
         for (i, target) in first {
-            let (machine, request) = (target.machine, target.request);
+            let (machine, remediation) = (target.machine, target.remediation);
             let machine = MachineFacts { name: name(i), uid: format!("uid-{}", name(i)), ..machine };
-            world.machines.insert(name(i), Target { machine, request, ..target });
+            world.machines.insert(name(i), Target { machine, remediation, ..target });
         }
         let (check, cluster) = (world.check.clone(), world.cluster.clone());
         let mut fleet = Fleet::unfilled(check, cluster, world.unreachable.clone(), world.now);
@@ -341,16 +348,16 @@ proptest! {
         world.check = Check { limit: max(limit), external: true, ..world.check };
         let mut fleet = world.fleet();
         for event in events {
-            // Only the controller itself may create a request.
+            // Only the controller itself may create a remediation.
             let event = match event {
-                Event::Put(i, target) => Event::Put(i, Target { request: MachineRemediation::None, ..target }),
-                Event::Request(..) | Event::Limit(_) | Event::Rules(_) => continue,
+                Event::Put(i, target) => Event::Put(i, Target { remediation: MachineRemediation::None, ..target }),
+                Event::Remediation(..) | Event::Limit(_) | Event::Rules(_) => continue,
                 event => event,
             };
             // A machine under remediation may leave the fleet and come back; only targets count.
             let open = |world: &World, fleet: &Fleet| {
                 let counts = |(name, target): &(&String, &Target)| {
-                    target.request == MachineRemediation::Open
+                    target.remediation == MachineRemediation::Open
                         && fleet.wanted(name).unwrap().verdict.is_target()
                 };
                 world.machines.iter().filter(counts).count()
@@ -381,7 +388,7 @@ fn named(turn: &FleetChanges) -> Vec<&str> {
 fn unchanged_input_reports_no_fleet_changes() {
     let mut fleet = mk_fleet(mk_check(), vec![mk_healthy("a"), mk_healthy("b")], at(10));
     fleet.set_node("a", mk_node("True", at(0)), at(20));
-    fleet.set_request("a", MachineRemediation::None, at(20));
+    fleet.set_remediation("a", MachineRemediation::None, at(20));
     fleet.set_cluster(mk_cluster(), at(20));
     fleet.set_unreachable(None, at(20));
     fleet.set_check(mk_check(), at(20), |_| None);

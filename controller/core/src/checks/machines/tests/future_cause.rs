@@ -161,7 +161,7 @@ fn openshift_check_reports_conditions_in_the_future() {
             external_remediation: false,
         },
         node,
-        request: MachineRemediation::None,
+        remediation: MachineRemediation::None,
     };
     let fleet = [
         target("a", Some(at(0)), mk_node("Unknown", at(1000))),

@@ -121,9 +121,9 @@ fn empty_fleet_is_within_the_limit_with_zero_remediations_allowed() {
 
 #[test]
 fn q1_f10_machine_counts_until_its_remediation_is_gone() {
-    for request in [MachineRemediation::Open, MachineRemediation::Deleting] {
+    for remediation in [MachineRemediation::Open, MachineRemediation::Deleting] {
         let fleet = [
-            with_request(mk_healthy("a"), request.clone()),
+            with_remediation(mk_healthy("a"), remediation.clone()),
             mk_unhealthy("b"),
         ];
         let check = Check {
@@ -134,7 +134,7 @@ fn q1_f10_machine_counts_until_its_remediation_is_gone() {
         assert_eq!(
             (plan.gate.open, plan.gate.not_healthy),
             (false, 2),
-            "{request:?}"
+            "{remediation:?}"
         );
         assert!(!plan.actions.contains(&create("b")));
         assert_eq!(plan.status.healthy, 1, "healthy in the status");
@@ -145,7 +145,7 @@ fn q1_f10_machine_counts_until_its_remediation_is_gone() {
 
 #[test]
 fn f10_starting_machine_under_remediation_counts() {
-    let fleet = [with_request(mk_starting("a"), MachineRemediation::Open)];
+    let fleet = [with_remediation(mk_starting("a"), MachineRemediation::Open)];
     assert_eq!(gate_of(max(1), &fleet).not_healthy, 1);
 }
 
@@ -154,7 +154,7 @@ fn f10_remediation_of_another_machine_does_not_count() {
     let foreign = MachineRemediation::Foreign {
         owner: "other".into(),
     };
-    let fleet = [with_request(mk_healthy("a"), foreign)];
+    let fleet = [with_remediation(mk_healthy("a"), foreign)];
     assert_eq!(gate_of(max(1), &fleet).not_healthy, 0);
 }
 
@@ -190,9 +190,9 @@ fn f10_limit_holds_after_a_restart() {
     let first = plan(&check, &mk_cluster(), &fleet, at(300));
     assert_eq!(first.actions, [create("sick-00"), create("sick-01")]);
 
-    // After a restart the controller sees its requests and remembers nothing.
+    // After a restart the controller sees its remediations and remembers nothing.
     for target in &mut fleet[3..] {
-        target.request = MachineRemediation::Open;
+        target.remediation = MachineRemediation::Open;
     }
     fleet.push(mk_unhealthy("sick-02"));
     let second = plan(&check, &mk_cluster(), &fleet, at(301));
@@ -260,7 +260,7 @@ fn q4_machines_without_ready_infrastructure_count_as_in_cluster_api() {
     };
     let mut new = mk_healthy("new");
     new.machine.health_condition = None;
-    let mut marked = with_request(mk_unhealthy("marked"), MachineRemediation::Open);
+    let mut marked = with_remediation(mk_unhealthy("marked"), MachineRemediation::Open);
     marked.machine.health_condition = Some(false);
     let fleet = [mk_unhealthy("a"), new, marked, mk_starting("none")];
     let plan = plan(&mk_check(), &cluster, &fleet, at(300));

@@ -102,11 +102,11 @@ fn mk_node(ready: &str, since: Timestamp) -> NodeView {
     })
 }
 
-fn mk_target(name: &str, node: NodeView, request: MachineRemediation) -> Target {
+fn mk_target(name: &str, node: NodeView, remediation: MachineRemediation) -> Target {
     Target {
         machine: mk_machine(name),
         node,
-        request,
+        remediation,
     }
 }
 
@@ -140,8 +140,8 @@ fn never_seen() -> NodeView {
     }
 }
 
-fn with_request(mut target: Target, request: MachineRemediation) -> Target {
-    target.request = request;
+fn with_remediation(mut target: Target, remediation: MachineRemediation) -> Target {
+    target.remediation = remediation;
     target
 }
 
@@ -154,14 +154,14 @@ fn percent(limit: i32) -> Limit {
 }
 
 fn create(name: &str) -> Action {
-    Action::CreateRequest {
+    Action::CreateRemediation {
         machine: name.into(),
         uid: format!("uid-{name}"),
     }
 }
 
 fn delete(name: &str) -> Action {
-    Action::DeleteRequest {
+    Action::DeleteRemediation {
         machine: name.into(),
     }
 }

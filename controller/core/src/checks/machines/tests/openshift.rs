@@ -31,7 +31,7 @@ fn target(name: &str, node: NodeView) -> OpenShiftTarget {
     OpenShiftTarget {
         machine: machine(name),
         node,
-        request: MachineRemediation::None,
+        remediation: MachineRemediation::None,
     }
 }
 
@@ -112,9 +112,9 @@ fn openshift_counts_only_fully_healthy_machines_as_healthy() {
     let mut marked = mk_healthy_target("marked");
     marked.machine.external_remediation = true;
     assert_eq!(plan(marked), 0);
-    let mut requested = mk_healthy_target("requested");
-    requested.request = MachineRemediation::Open;
-    assert_eq!(plan(requested), 0, "F10: its remediation is not over");
+    let mut remediated = mk_healthy_target("remediated");
+    remediated.remediation = MachineRemediation::Open;
+    assert_eq!(plan(remediated), 0, "F10: its remediation is not over");
 }
 
 #[test]
@@ -206,18 +206,18 @@ fn each_openshift_strategy_has_its_action() {
 
     let template = OpenShiftStrategy::Template;
     let (machine, uid) = (name(), "uid-m".to_owned());
-    let create = OpenShiftAction::CreateRequest { machine, uid };
+    let create = OpenShiftAction::CreateRemediation { machine, uid };
     assert_eq!(done(template, &|_| {}), Some(create));
     assert_eq!(
-        done(template, &|t| t.request = MachineRemediation::Open),
+        done(template, &|t| t.remediation = MachineRemediation::Open),
         None
     );
     assert_eq!(done(template, &|t| t.machine.deleting = true), None);
     let foreign =
-        |t: &mut OpenShiftTarget| t.request = MachineRemediation::Foreign { owner: "x".into() };
+        |t: &mut OpenShiftTarget| t.remediation = MachineRemediation::Foreign { owner: "x".into() };
     assert!(matches!(
         done(template, &foreign),
-        Some(OpenShiftAction::ReportForeignRequest { .. })
+        Some(OpenShiftAction::ReportForeignRemediation { .. })
     ));
 }
 
@@ -226,20 +226,23 @@ fn openshift_recovered_machine_loses_its_remediation_over_the_limit() {
     let mut check = check(OpenShiftStrategy::Template);
     check.max_unhealthy = Some(IntOrPercent::Int(0));
     let mut back = mk_healthy_target("back");
-    back.request = MachineRemediation::Open;
+    back.remediation = MachineRemediation::Open;
     let plan = plan_openshift(&check, &[back, mk_unhealthy_target("b")], at(400));
     assert!(!plan.open);
     let machine = "back".to_owned();
-    assert_eq!(plan.actions, [OpenShiftAction::DeleteRequest { machine }]);
+    assert_eq!(
+        plan.actions,
+        [OpenShiftAction::DeleteRemediation { machine }]
+    );
 }
 
 #[test]
-fn external_remediation_mark_causes_one_request_and_is_removed_first() {
+fn external_remediation_mark_causes_one_remediation_and_is_removed_first() {
     let mut m = machine("m");
     let step = |m: &OpenShiftMachine, carried: &ExternalProgress| external_step(m, carried, true);
     assert_eq!(step(&m, &ExternalProgress::None), ExternalStep::Nothing);
     m.external_remediation = true;
-    assert_eq!(step(&m, &ExternalProgress::None), ExternalStep::Request);
+    assert_eq!(step(&m, &ExternalProgress::None), ExternalStep::Create);
     assert_eq!(step(&m, &ExternalProgress::Running), ExternalStep::Nothing);
     assert_eq!(step(&m, &ExternalProgress::Succeeded), ExternalStep::Unmark);
     m.external_remediation = false;

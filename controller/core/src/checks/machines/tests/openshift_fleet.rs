@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::props::{any_node, any_request};
+use super::props::{any_node, any_remediation};
 use super::*;
 
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ enum Event {
     Put(usize, OpenShiftMachine, NodeView, MachineRemediation),
     Remove(usize),
     Node(usize, NodeView),
-    Request(usize, MachineRemediation),
+    Remediation(usize, MachineRemediation),
     Rules(OpenShiftCheck),
     Workload(bool),
     Wait(u64),
@@ -68,11 +68,11 @@ fn any_machine() -> impl Strategy<Value = OpenShiftMachine> {
 fn any_event() -> impl Strategy<Value = Event> {
     let which = || 0_usize..5;
     prop_oneof![
-        6 => (which(), any_machine(), any_node(), any_request())
-            .prop_map(|(i, machine, node, request)| Event::Put(i, machine, node, request)),
+        6 => (which(), any_machine(), any_node(), any_remediation())
+            .prop_map(|(i, machine, node, remediation)| Event::Put(i, machine, node, remediation)),
         2 => which().prop_map(Event::Remove),
         6 => (which(), any_node()).prop_map(|(i, node)| Event::Node(i, node)),
-        4 => (which(), any_request()).prop_map(|(i, request)| Event::Request(i, request)),
+        4 => (which(), any_remediation()).prop_map(|(i, remediation)| Event::Remediation(i, remediation)),
         2 => any_rules().prop_map(Event::Rules),
         1 => any::<bool>().prop_map(Event::Workload),
         4 => (0_u64..400).prop_map(Event::Wait),
@@ -102,7 +102,7 @@ impl World {
     fn apply(&mut self, event: Event) {
         let name = |i: usize| format!("m-{i}");
         match event {
-            Event::Put(i, machine, node, request) => {
+            Event::Put(i, machine, node, remediation) => {
                 let (name, uid) = (name(i), format!("uid-{i}"));
                 let machine = OpenShiftMachine {
                     name: name.clone(),
@@ -112,7 +112,7 @@ impl World {
                 let target = OpenShiftTarget {
                     machine,
                     node,
-                    request,
+                    remediation,
                 };
                 self.machines.insert(name, target.clone());
                 self.fleet.put(target, self.now);
@@ -127,11 +127,11 @@ impl World {
                 }
                 self.fleet.set_node(&name(i), node, self.now);
             }
-            Event::Request(i, request) => {
+            Event::Remediation(i, remediation) => {
                 if let Some(target) = self.machines.get_mut(&name(i)) {
-                    target.request = request.clone();
+                    target.remediation = remediation.clone();
                 }
-                self.fleet.set_request(&name(i), request, self.now);
+                self.fleet.set_remediation(&name(i), remediation, self.now);
             }
             Event::Rules(check) => {
                 self.check = check.clone();

@@ -46,7 +46,7 @@ fn f11_remediation_is_withdrawn_when_its_check_no_longer_makes_it() {
         assert_eq!(
             of(true, false),
             None,
-            "another check makes the same request"
+            "another check makes the same remediation"
         );
     }
     let gone = orphaned("u1", None, false, false);

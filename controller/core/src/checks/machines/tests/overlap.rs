@@ -9,7 +9,7 @@ fn claim(name: &str, created: i64) -> Claim {
         created: Some(at(created)),
         name: name.into(),
         able: true,
-        requested: false,
+        has_remediation: false,
     }
 }
 
@@ -32,7 +32,7 @@ fn older_check_acts_and_the_name_breaks_ties() {
 fn check_that_cannot_act_blocks_no_other_check() {
     let mut older = claim("older", 1);
     older.able = false;
-    older.requested = true;
+    older.has_remediation = true;
     assert_eq!(
         acting_name(&[older.clone(), claim("younger", 2)]),
         Some("younger")
@@ -43,17 +43,17 @@ fn check_that_cannot_act_blocks_no_other_check() {
 #[test]
 fn check_with_an_open_remediation_keeps_acting() {
     let mut younger = claim("younger", 2);
-    younger.requested = true;
+    younger.has_remediation = true;
     assert_eq!(
         acting_name(&[claim("older", 1), younger.clone()]),
         Some("younger")
     );
     let mut older = claim("older", 1);
-    older.requested = true;
+    older.has_remediation = true;
     assert_eq!(
         acting_name(&[older, younger]),
         Some("older"),
-        "both have an open request"
+        "both have an open remediation"
     );
 }
 
@@ -66,9 +66,9 @@ proptest! {
         let claims: Vec<Claim> = given
             .iter()
             .enumerate()
-            .map(|(i, (created, able, requested))| Claim {
+            .map(|(i, (created, able, has_remediation))| Claim {
                 able: *able,
-                requested: *requested,
+                has_remediation: *has_remediation,
                 ..claim(&format!("c{i}"), *created)
             })
             .collect();

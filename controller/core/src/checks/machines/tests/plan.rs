@@ -48,9 +48,9 @@ fn healthy_fleet_needs_no_action() {
 fn q10_every_unhealthy_machine_gets_a_remediation() {
     let fleet = [
         mk_unhealthy("c"),
-        with_request(mk_unhealthy("a"), MachineRemediation::Open),
+        with_remediation(mk_unhealthy("a"), MachineRemediation::Open),
         mk_unhealthy("b"),
-        with_request(
+        with_remediation(
             mk_unhealthy("d"),
             MachineRemediation::Foreign {
                 owner: "old/d".into(),
@@ -58,7 +58,7 @@ fn q10_every_unhealthy_machine_gets_a_remediation() {
         ),
     ];
     let plan = planned(&mk_check(), &fleet);
-    let report = Action::ReportForeignRequest {
+    let report = Action::ReportForeignRemediation {
         machine: "d".into(),
         owner: "old/d".into(),
     };
@@ -86,7 +86,7 @@ fn q1_limit_allows_all_unhealthy_machines_or_none() {
 
 #[test]
 fn remediation_being_deleted_is_not_created_again() {
-    let fleet = [with_request(
+    let fleet = [with_remediation(
         mk_unhealthy("a"),
         MachineRemediation::Deleting,
     )];
@@ -112,13 +112,13 @@ fn deleting_machine_gets_no_remediation_and_no_owner_mark() {
 
 #[test]
 fn recovered_machine_loses_its_remediation_once() {
-    let open = [with_request(mk_healthy("a"), MachineRemediation::Open)];
+    let open = [with_remediation(mk_healthy("a"), MachineRemediation::Open)];
     assert_eq!(planned(&mk_check(), &open).actions, [delete("a")]);
-    for request in [
+    for remediation in [
         MachineRemediation::Deleting,
         MachineRemediation::Foreign { owner: "b".into() },
     ] {
-        let fleet = [with_request(mk_healthy("a"), request)];
+        let fleet = [with_remediation(mk_healthy("a"), remediation)];
         assert_eq!(planned(&mk_check(), &fleet).actions, []);
     }
 }
@@ -126,10 +126,10 @@ fn recovered_machine_loses_its_remediation_once() {
 #[test]
 fn remediation_is_kept_until_its_machine_is_healthy() {
     let fleet = [
-        with_request(mk_starting("a"), MachineRemediation::Open),
+        with_remediation(mk_starting("a"), MachineRemediation::Open),
         mk_target("b", unreachable(), MachineRemediation::Open),
         mk_target("c", mk_node("False", at(299)), MachineRemediation::Open),
-        with_request(deleting(mk_healthy("d")), MachineRemediation::Open),
+        with_remediation(deleting(mk_healthy("d")), MachineRemediation::Open),
     ];
     let plan = planned(&mk_check(), &fleet);
     assert_eq!(plan.actions, []);
@@ -139,7 +139,7 @@ fn remediation_is_kept_until_its_machine_is_healthy() {
 #[test]
 fn q8_recovered_machine_loses_its_remediation_over_the_limit() {
     let fleet = [
-        with_request(mk_healthy("a"), MachineRemediation::Open),
+        with_remediation(mk_healthy("a"), MachineRemediation::Open),
         mk_unhealthy("b"),
     ];
     let plan = planned(&closed(), &fleet);
@@ -160,13 +160,13 @@ fn q6_deadline_timer_runs_over_the_limit() {
 
 #[test]
 fn q11_recovered_machine_loses_its_false_condition() {
-    for request in [
+    for remediation in [
         MachineRemediation::None,
         MachineRemediation::Open,
         MachineRemediation::Deleting,
     ] {
         for check in [mk_check(), closed(), owner_remediates()] {
-            let mut target = with_request(mk_healthy("a"), request.clone());
+            let mut target = with_remediation(mk_healthy("a"), remediation.clone());
             target.machine.health_condition = Some(false);
             assert!(planned(&check, &[target]).conditions["a"].succeeded);
         }
@@ -207,8 +207,8 @@ fn without_template_the_owner_is_marked_unless_it_took_over() {
 #[test]
 fn without_template_existing_remediations_are_not_touched() {
     let fleet = [
-        with_request(mk_healthy("a"), MachineRemediation::Open),
-        with_request(mk_unhealthy("b"), MachineRemediation::Open),
+        with_remediation(mk_healthy("a"), MachineRemediation::Open),
+        with_remediation(mk_unhealthy("b"), MachineRemediation::Open),
     ];
     assert_eq!(planned(&owner_remediates(), &fleet).actions, [mark("b")]);
 }
@@ -218,7 +218,7 @@ fn paused_check_or_cluster_evaluates_without_acting() {
     let fleet = [
         mk_unhealthy("a"),
         mk_starting("b"),
-        with_request(mk_healthy("c"), MachineRemediation::Open),
+        with_remediation(mk_healthy("c"), MachineRemediation::Open),
     ];
     let check = Check {
         paused: true,

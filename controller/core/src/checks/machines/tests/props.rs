@@ -92,7 +92,7 @@ pub(super) fn any_node() -> impl Strategy<Value = NodeView> {
     ]
 }
 
-pub(super) fn any_request() -> impl Strategy<Value = MachineRemediation> {
+pub(super) fn any_remediation() -> impl Strategy<Value = MachineRemediation> {
     prop_oneof![
         4 => Just(MachineRemediation::None),
         2 => Just(MachineRemediation::Open),
@@ -118,7 +118,7 @@ pub(super) fn any_target() -> impl Strategy<Value = Target> {
         option::of(any::<bool>()),
         option::of(any::<bool>()),
     );
-    (flags, facts, any_node(), any_request()).prop_map(|(flags, facts, node, request)| {
+    (flags, facts, any_node(), any_remediation()).prop_map(|(flags, facts, node, remediation)| {
         let (deleting, paused, skip_remediation, remediate_annotation, failed, control_plane) =
             flags;
         let (created, infrastructure_ready, conditions, health_condition, owner_remediated) = facts;
@@ -139,7 +139,7 @@ pub(super) fn any_target() -> impl Strategy<Value = Target> {
         Target {
             machine,
             node,
-            request,
+            remediation,
         }
     })
 }
@@ -157,7 +157,7 @@ fn any_fleet() -> impl Strategy<Value = Vec<Target>> {
 fn remediates(action: &Action) -> bool {
     matches!(
         action,
-        Action::CreateRequest { .. } | Action::MarkOwnerRemediated { .. }
+        Action::CreateRemediation { .. } | Action::MarkOwnerRemediated { .. }
     )
 }
 
@@ -194,7 +194,7 @@ proptest! {
         let plan = plan(&check, &cluster, &fleet, now);
         let open = |target: &&Target| {
             plan.verdicts[&target.machine.name].is_target()
-                && matches!(target.request, MachineRemediation::Open | MachineRemediation::Deleting)
+                && matches!(target.remediation, MachineRemediation::Open | MachineRemediation::Deleting)
         };
         let created = plan.actions.iter().filter(|action| remediates(action)).count();
         prop_assert!(created == 0 || fleet.iter().filter(open).count() + created <= usize::try_from(limit).unwrap());
@@ -211,7 +211,7 @@ proptest! {
             let name = &target.machine.name;
             let wants = plan.gate.open
                 && matches!(plan.verdicts[name], Verdict::Unhealthy { .. })
-                && target.request == MachineRemediation::None
+                && target.remediation == MachineRemediation::None
                 && !target.machine.deleting;
             let got = plan.actions.iter().filter(|action| **action == create(name)).count();
             prop_assert_eq!(got, usize::from(wants), "{}", name);
@@ -230,7 +230,7 @@ proptest! {
         for target in &fleet {
             let name = &target.machine.name;
             let recovered = plan.verdicts[name] == Verdict::Healthy
-                && target.request == MachineRemediation::Open;
+                && target.remediation == MachineRemediation::Open;
             prop_assert_eq!(plan.actions.contains(&delete(name)), recovered);
         }
     }
@@ -284,11 +284,11 @@ proptest! {
     ) {
         let mut tally = FleetCounts::default();
         let judged = |target: &Target| verdict(&check, &cluster, &target.machine, &target.node, now);
-        tally.add(Counts::of(&judged(&gone), &gone.request));
+        tally.add(Counts::of(&judged(&gone), &gone.remediation));
         for target in &fleet {
-            tally.add(Counts::of(&judged(target), &target.request));
+            tally.add(Counts::of(&judged(target), &target.remediation));
         }
-        tally.remove(Counts::of(&judged(&gone), &gone.request));
+        tally.remove(Counts::of(&judged(&gone), &gone.remediation));
         let plan = plan(&check, &cluster, &fleet, now);
         prop_assert_eq!(tally.not_healthy, plan.gate.not_healthy);
         let status = (plan.status.expected, plan.status.healthy, plan.status.unhealthy);

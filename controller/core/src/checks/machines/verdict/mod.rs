@@ -148,7 +148,7 @@ pub fn verdict(
 /// - `status.failureReason` and `failureMessage` count where a Machine still has them, regardless of the
 ///   state of the Cluster, as they did in Cluster API up to v1.10.
 /// - A machine that was not evaluated counts as in Cluster API (docs/reference/cluster-api.md, Q4), but
-///   differs from a healthy one: no request is withdrawn because of it, and no False condition becomes
+///   differs from a healthy one: no remediation is withdrawn because of it, and no False condition becomes
 ///   True.
 /// - An unreachable workload cluster hides the Node, and whether there is one: causes and timeouts that
 ///   the management cluster alone shows still count, the startup timeout does not.

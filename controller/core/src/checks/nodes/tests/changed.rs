@@ -7,7 +7,7 @@ use super::*;
 
 fn retemplated() -> Fixture {
     let mut fixture = Fixture::new(check(), vec![good("a"), bad("b")]);
-    fixture.requests.push(request("b", "t", at(302)));
+    fixture.remediations.push(remediation("b", "t", at(302)));
     fixture.decide(at(303));
     fixture.check.steps[0].template = template("other");
     fixture
@@ -31,20 +31,20 @@ fn remediation_of_a_removed_template_continues_without_a_second_one() {
 #[test]
 fn new_template_is_used_after_the_old_remediation_ends() {
     let mut over = retemplated();
-    over.requests[0].succeeded = Some(false);
+    over.remediations[0].succeeded = Some(false);
     assert_eq!(created(&over.decide(at(304))), [("b", "other")]);
     let mut deleted = retemplated();
-    deleted.requests.clear();
+    deleted.remediations.clear();
     assert_eq!(created(&deleted.decide(at(304))), [("b", "other")]);
 }
 
 #[test]
 fn externally_deleted_remediation_is_removed_from_the_status() {
     let mut fixture = Fixture::new(check(), vec![good("a"), bad("b")]);
-    fixture.requests.push(request("b", "t", at(302)));
+    fixture.remediations.push(remediation("b", "t", at(302)));
     fixture.decide(at(303));
     fixture.check.pauses = vec!["by hand".into()];
-    fixture.requests.clear();
+    fixture.remediations.clear();
     let plan = fixture.decide(at(402));
     assert!(
         plan.memory.nodes["b"].tried.is_empty(),
@@ -61,11 +61,11 @@ fn externally_deleted_remediation_is_removed_from_the_status() {
 #[test]
 fn timed_out_remediation_stays_in_the_status_after_its_deletion() {
     let mut fixture = Fixture::new(escalating(), vec![good("a"), bad("b")]);
-    let mut first = request("b", "a", at(301));
+    let mut first = remediation("b", "a", at(301));
     first.timed_out = Some(at(361));
-    fixture.requests = vec![first, request("b", "b", at(362))];
+    fixture.remediations = vec![first, remediation("b", "b", at(362))];
     fixture.decide(at(363));
-    fixture.requests.remove(0);
+    fixture.remediations.remove(0);
     let plan = fixture.decide(at(364));
     assert!(
         created(&plan).is_empty(),

@@ -22,9 +22,9 @@ fn permissive() -> Check {
 #[test]
 fn only_one_of_several_checks_remediates_a_node() {
     let mut fixture = Fixture::new(permissive(), vec![good("a"), bad("n")]);
-    let mut others = request("n", "other", at(300));
+    let mut others = remediation("n", "other", at(300));
     others.owners = vec!["another-check".into()];
-    fixture.requests.push(others);
+    fixture.remediations.push(others);
     let plan = fixture.decide(at(301));
     assert!(plan.actions.is_empty());
     assert_eq!(plan.memory.nodes.len(), 1, "it is still unhealthy");
@@ -34,7 +34,7 @@ fn only_one_of_several_checks_remediates_a_node() {
     );
     assert_eq!(plan.memory.phase, Some(Phase::Enabled));
     assert!(reasons(&plan).contains(&"RemediationSkipped"));
-    fixture.requests.clear();
+    fixture.remediations.clear();
     fixture
         .outside
         .elsewhere
@@ -50,9 +50,9 @@ fn only_one_of_several_checks_remediates_a_node() {
 #[test]
 fn remediation_of_another_check_is_not_deleted() {
     let mut fixture = Fixture::new(check(), vec![good("n")]);
-    let mut others = request("n", "other", at(300));
+    let mut others = remediation("n", "other", at(300));
     others.owners = vec!["another-check".into()];
-    fixture.requests.push(others);
+    fixture.remediations.push(others);
     let plan = fixture.decide(at(301));
     assert!(plan.actions.is_empty());
     assert_eq!(plan.memory.healthy, 1);
@@ -64,7 +64,7 @@ fn f6_one_control_plane_node_is_remediated_at_a_time() {
     let plan = fixture.decide(at(301));
     assert_eq!(created(&plan), [("b0", "t")], "not even in one round");
     assert!(reasons(&plan).contains(&"RemediationSkipped"));
-    fixture.requests.push(request("b0", "t", at(302)));
+    fixture.remediations.push(remediation("b0", "t", at(302)));
     let plan = fixture.decide(at(303));
     assert!(created(&plan).is_empty());
     assert!(plan.wake_at.is_some());
@@ -73,11 +73,11 @@ fn f6_one_control_plane_node_is_remediated_at_a_time() {
 #[test]
 fn f6_control_plane_node_of_another_check_counts() {
     let mut fixture = Fixture::new(permissive(), masters(4, 1));
-    let mut others = request("g0", "other", at(300));
+    let mut others = remediation("g0", "other", at(300));
     others.owners = vec!["another-check".into()];
-    fixture.requests.push(others);
+    fixture.remediations.push(others);
     assert!(created(&fixture.decide(at(301))).is_empty());
-    fixture.requests.clear();
+    fixture.remediations.clear();
     assert_eq!(created(&fixture.decide(at(302))).len(), 1);
 }
 
@@ -123,7 +123,7 @@ fn f6_nodes_that_only_run_etcd_are_remediated_one_at_a_time_and_keep_the_majorit
     let mut fixture = Fixture::new(permissive(), nodes);
     let plan = fixture.decide(at(301));
     assert_eq!(created(&plan), [("e0", "t")], "not even in one round");
-    fixture.requests.push(request("e0", "t", at(302)));
+    fixture.remediations.push(remediation("e0", "t", at(302)));
     assert!(created(&fixture.decide(at(303))).is_empty());
 }
 
@@ -138,7 +138,7 @@ fn f6_majority_is_that_of_the_nodes_with_the_etcd_role_where_any_has_it() {
     let two = [with(PLANE, [bad("p0")]), with(ETCD, [bad("e3")])].concat();
     let mut fixture = Fixture::new(permissive(), [etcd, two].concat());
     assert_eq!(created(&fixture.decide(at(301))), [("e3", "t")]);
-    fixture.requests.push(request("p0", "t", at(302)));
+    fixture.remediations.push(remediation("p0", "t", at(302)));
     assert!(created(&fixture.decide(at(303))).is_empty());
     // Members of the control plane are none of etcd where others have its role.
     let plane = with(PLANE, ["p0", "p1", "p2"].map(good));
@@ -161,7 +161,7 @@ fn f6_escalation_continues_on_the_same_control_plane_node() {
     };
     let mut fixture = Fixture::new(check, masters(2, 1));
     fixture.decide(at(301));
-    fixture.requests.push(request("b0", "a", at(301)));
+    fixture.remediations.push(remediation("b0", "a", at(301)));
     assert_eq!(created(&fixture.decide(at(362))), [("b0", "b")]);
 }
 
@@ -185,7 +185,7 @@ fn lease_of_another_holder_delays_the_remediation() {
 #[test]
 fn lease_is_renewed_at_half_its_duration() {
     let mut fixture = Fixture::new(permissive(), vec![good("a"), bad("n")]);
-    fixture.requests.push(request("n", "t", at(301)));
+    fixture.remediations.push(remediation("n", "t", at(301)));
     let renewal = Action::RenewLease {
         node: "n".into(),
         lease: Duration::from_secs(660),

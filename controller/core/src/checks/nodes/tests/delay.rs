@@ -3,7 +3,7 @@ use super::*;
 fn fixture(delay: Delay) -> Fixture {
     let mut fixture = Fixture::new(Check { delay, ..check() }, vec![good("x"), bad("n")]);
     fixture.decide(at(301));
-    fixture.requests.push(request("n", "t", at(301)));
+    fixture.remediations.push(remediation("n", "t", at(301)));
     fixture.outside.leases.insert("n".into(), renewed(at(301)));
     *fixture.node("n") = good("n");
     fixture
@@ -24,7 +24,7 @@ fn remediation_is_deleted_after_its_node_was_healthy_for_the_delay() {
     assert_eq!(stamps(&plan), [Some(at(400))]);
     assert!(plan.memory.nodes["n"].delayed && deleted(&plan).is_empty());
     assert_eq!(plan.wake_at, Some(at(460)));
-    fixture.requests[0].delayed_since = Some(at(400));
+    fixture.remediations[0].delayed_since = Some(at(400));
     assert!(fixture.decide(at(459)).actions.is_empty());
     let plan = fixture.decide(at(460));
     assert_eq!(deleted(&plan), ["n-t"]);
@@ -34,12 +34,12 @@ fn remediation_is_deleted_after_its_node_was_healthy_for_the_delay() {
 #[test]
 fn unhealthy_node_restarts_the_delay() {
     let mut fixture = fixture(Delay::For(MINUTE));
-    fixture.requests[0].delayed_since = Some(at(400));
+    fixture.remediations[0].delayed_since = Some(at(400));
     *fixture.node("n") = node("n", "Unknown", at(410));
     let plan = fixture.decide(at(711));
     assert_eq!(stamps(&plan), [None]);
     assert!(!plan.memory.nodes["n"].delayed);
-    fixture.requests[0].delayed_since = None;
+    fixture.remediations[0].delayed_since = None;
     *fixture.node("n") = good("n");
     assert_eq!(stamps(&fixture.decide(at(720))), [Some(at(720))]);
 }
@@ -49,11 +49,11 @@ fn delay_until_confirmed_needs_one_confirmation() {
     let mut fixture = fixture(Delay::UntilConfirmed);
     let plan = fixture.decide(at(400));
     assert!(plan.memory.nodes["n"].delayed, "the status shows the delay");
-    fixture.requests[0].delayed_since = Some(at(400));
+    fixture.remediations[0].delayed_since = Some(at(400));
     assert!(fixture.decide(at(1_000_000)).actions.is_empty());
     fixture.node("n").confirmed = true;
     assert_eq!(deleted(&fixture.decide(at(1_000_001))), ["n-t"]);
-    fixture.requests.clear();
+    fixture.remediations.clear();
     let plan = fixture.decide(at(1_000_002));
     let unconfirm = Action::Unconfirm { node: "n".into() };
     assert!(plan.actions.contains(&unconfirm));

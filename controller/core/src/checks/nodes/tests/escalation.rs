@@ -7,7 +7,7 @@ fn fixture() -> Fixture {
         [("n", "a")],
         "the first template"
     );
-    fixture.requests.push(request("n", "a", at(301)));
+    fixture.remediations.push(remediation("n", "a", at(301)));
     fixture
 }
 
@@ -22,8 +22,8 @@ fn next_template_starts_after_the_timeout_and_the_first_remediation_stays() {
     assert_eq!(timeouts(&plan), ["n-a"]);
     assert_eq!(created(&plan), [("n", "b")]);
     assert!(deleted(&plan).is_empty());
-    fixture.requests[0].timed_out = Some(at(362));
-    fixture.requests.push(request("n", "b", at(363)));
+    fixture.remediations[0].timed_out = Some(at(362));
+    fixture.remediations.push(remediation("n", "b", at(363)));
     let plan = fixture.decide(at(364));
     assert!(created(&plan).is_empty() && timeouts(&plan).is_empty());
     let tried = &plan.memory.nodes["n"].tried;
@@ -35,7 +35,7 @@ fn next_template_starts_after_the_timeout_and_the_first_remediation_stays() {
     assert_eq!(reasons(&plan), ["NoTemplateLeft"]);
     let skipped = &plan.skipped["n"];
     assert!(skipped.ends_with("timed out. Repair the host"), "{skipped}");
-    fixture.requests[1].timed_out = Some(at(484));
+    fixture.remediations[1].timed_out = Some(at(484));
     // No template is left until the Node is healthy; then both remediations are deleted.
     assert!(created(&fixture.decide(at(9999))).is_empty());
     *fixture.node("n") = good("n");
@@ -45,7 +45,7 @@ fn next_template_starts_after_the_timeout_and_the_first_remediation_stays() {
 #[test]
 fn failed_remediation_escalates_at_once() {
     let mut fixture = fixture();
-    fixture.requests[0].succeeded = Some(false);
+    fixture.remediations[0].succeeded = Some(false);
     let plan = fixture.decide(at(302));
     assert_eq!(
         (timeouts(&plan), created(&plan)),
@@ -56,7 +56,7 @@ fn failed_remediation_escalates_at_once() {
 #[test]
 fn succeeded_remediation_is_not_timed_out() {
     let mut fixture = fixture();
-    fixture.requests[0].succeeded = Some(true);
+    fixture.remediations[0].succeeded = Some(true);
     let plan = fixture.decide(at(362));
     assert!(timeouts(&plan).is_empty());
     assert_eq!(created(&plan), [("n", "b")]);
@@ -70,7 +70,7 @@ fn crash_between_status_and_timeout_annotation_loses_neither() {
     assert_eq!(timeouts(&fixture.decide(at(363))), ["n-a"]);
     // The remediation has the annotation, the status does not record the timeout.
     fixture.memory = NodeCheckStatus::default();
-    fixture.requests[0].timed_out = Some(at(362));
+    fixture.remediations[0].timed_out = Some(at(362));
     let plan = fixture.decide(at(364));
     assert_eq!(plan.memory.nodes["n"].tried[0].timed_out, Some(at(362)));
     assert_eq!(created(&plan), [("n", "b")]);
@@ -79,7 +79,7 @@ fn crash_between_status_and_timeout_annotation_loses_neither() {
 #[test]
 fn single_template_times_out_after_30_min_and_is_retried_once_its_remediation_is_deleted() {
     let mut fixture = Fixture::new(check(), vec![good("x"), bad("n")]);
-    fixture.requests.push(request("n", "t", at(301)));
+    fixture.remediations.push(remediation("n", "t", at(301)));
     assert!(timeouts(&fixture.decide(at(301 + 1800))).is_empty());
     let plan = fixture.decide(at(301 + 1801));
     assert_eq!(timeouts(&plan), ["n-t"]);
@@ -89,11 +89,11 @@ fn single_template_times_out_after_30_min_and_is_retried_once_its_remediation_is
     let skipped = &plan.skipped["n"];
     assert!(skipped.contains("delete that remediation"), "{skipped}");
     assert!(created(&fixture.decide(at(9999))).is_empty());
-    fixture.requests.clear();
+    fixture.remediations.clear();
     assert_eq!(created(&fixture.decide(at(10_000))), [("n", "t")]);
-    let mut next = request("n", "t", at(10_001));
+    let mut next = remediation("n", "t", at(10_001));
     next.uid = "next".into();
-    fixture.requests.push(next);
+    fixture.remediations.push(next);
     assert!(timeouts(&fixture.decide(at(10_002))).is_empty());
     assert_eq!(timeouts(&fixture.decide(at(10_001 + 1801))), ["n-t"]);
 }
@@ -119,7 +119,7 @@ fn f6_only_one_control_plane_node_escalates() {
         vec![good("x"), good("y"), master("m"), master("n")],
     );
     for node in ["m", "n"] {
-        fixture.requests.push(request(node, "a", at(0)));
+        fixture.remediations.push(remediation(node, "a", at(0)));
     }
     fixture.decide(at(301));
     assert_eq!(created(&fixture.decide(at(362))), [("m", "b")]);

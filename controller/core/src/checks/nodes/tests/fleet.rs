@@ -12,8 +12,8 @@ use super::*;
 enum Event {
     Put(NodeFacts, bool),
     Remove(String),
-    Request(Request),
-    Unrequest(String, String),
+    Remediation(NodeRemediation),
+    RemediationGone(String, String),
     Wait(u32),
     Outside(Outside),
     Decide,
@@ -58,7 +58,7 @@ fn facts() -> impl Strategy<Value = NodeFacts> {
         )
 }
 
-fn requests() -> impl Strategy<Value = Request> {
+fn remediations() -> impl Strategy<Value = NodeRemediation> {
     let template = prop_oneof![3 => Just("a"), 3 => Just("b"), 1 => Just("named-no-more")];
     let flags = any::<(bool, bool, bool, bool)>();
     let maybe = proptest::option::of(-400..400_i64);
@@ -72,18 +72,18 @@ fn requests() -> impl Strategy<Value = Request> {
     )
         .prop_map(
             |(node, template, made, (ours, deleting, goes, old), timed_out, delayed)| {
-                let mut request = request(&node, template, at(made));
+                let mut remediation = remediation(&node, template, at(made));
                 if !ours {
-                    request.owners = vec!["another-check".into()];
+                    remediation.owners = vec!["another-check".into()];
                 }
-                request.deleting = deleting;
-                request.node_goes = goes;
-                request.told_old = old;
-                request.timed_out = timed_out.map(at);
-                request.delayed_since = delayed.map(at);
-                request.succeeded =
+                remediation.deleting = deleting;
+                remediation.node_goes = goes;
+                remediation.told_old = old;
+                remediation.timed_out = timed_out.map(at);
+                remediation.delayed_since = delayed.map(at);
+                remediation.succeeded =
                     [None, Some(true), Some(false)][usize::from(goes) + usize::from(old)];
-                request
+                remediation
             },
         )
 }
@@ -119,9 +119,9 @@ fn events() -> impl Strategy<Value = Event> {
         6 => (facts(), prop_oneof![4 => Just(true), 1 => Just(false)])
             .prop_map(|(facts, selected)| Event::Put(facts, selected)),
         1 => names().prop_map(Event::Remove),
-        3 => requests().prop_map(Event::Request),
+        3 => remediations().prop_map(Event::Remediation),
         2 => (names(), prop_oneof![Just("a"), Just("b")])
-            .prop_map(|(node, template)| Event::Unrequest(node, template.to_owned())),
+            .prop_map(|(node, template)| Event::RemediationGone(node, template.to_owned())),
         2 => (1..200_u32).prop_map(Event::Wait),
         1 => outsides().prop_map(Event::Outside),
         4 => Just(Event::Decide),
@@ -183,7 +183,7 @@ proptest! {
         let mut now = at(0);
         let mut fleet = Fleet::new(check.clone(), now);
         let mut nodes: BTreeMap<String, (NodeFacts, bool)> = BTreeMap::new();
-        let mut all: BTreeMap<RemediationId, Request> = BTreeMap::new();
+        let mut all: BTreeMap<RemediationId, NodeRemediation> = BTreeMap::new();
         let (mut outside, mut memory) = (Outside::default(), NodeCheckStatus::default());
         for event in events {
             match event {
@@ -195,13 +195,13 @@ proptest! {
                     fleet.remove_node(&name, now);
                     nodes.remove(&name);
                 }
-                Event::Request(request) => {
-                    fleet.put_request(request.clone());
-                    all.insert(request.id.clone(), request);
+                Event::Remediation(remediation) => {
+                    fleet.put_remediation(remediation.clone());
+                    all.insert(remediation.id.clone(), remediation);
                 }
-                Event::Unrequest(node, template) => {
-                    let id = request(&node, &template, now).id;
-                    fleet.remove_request(&id);
+                Event::RemediationGone(node, template) => {
+                    let id = remediation(&node, &template, now).id;
+                    fleet.remove_remediation(&id);
                     all.remove(&id);
                 }
                 Event::Wait(seconds) => now += Duration::from_secs(seconds.into()),

@@ -64,7 +64,7 @@ fn begun() -> Fixture {
     let plan = fixture.decide(at(301));
     let anew = |a: &Action| matches!(a, Action::Create { anew: true, .. });
     assert!(plan.actions.iter().any(anew));
-    fixture.requests.push(request("n", "t", at(301)));
+    fixture.remediations.push(remediation("n", "t", at(301)));
     fixture.outside.leases.insert("n".into(), ours(301, 301));
     assert!(!renews(&fixture.decide(at(302))));
     fixture
@@ -132,12 +132,12 @@ fn remediation_times_out_by_the_acquire_time_of_its_lease() {
 #[test]
 fn step_times_out_by_its_lease_including_earlier_steps() {
     let mut fixture = Fixture::new(escalating(), vec![good("x"), bad("n")]);
-    fixture.requests.push(request("n", "a", at(301)));
+    fixture.remediations.push(remediation("n", "a", at(301)));
     fixture.outside.leases.insert("n".into(), ours(121, 301));
     assert!(timeouts(&fixture.decide(at(301))).is_empty());
     assert_eq!(timeouts(&fixture.decide(at(302))), ["n-a"], "3 x 60 s");
-    fixture.requests[0].timed_out = Some(at(302));
-    fixture.requests.push(request("n", "b", at(303)));
+    fixture.remediations[0].timed_out = Some(at(302));
+    fixture.remediations.push(remediation("n", "b", at(303)));
     // 60 s of the first, and 3 x 120 s.
     assert!(timeouts(&fixture.decide(at(400))).is_empty());
     fixture.outside.leases.insert("n".into(), ours(-100, 301));

@@ -27,7 +27,7 @@ fn remediation_is_created_for_an_unhealthy_node_and_deleted_on_recovery() {
     fixture.outside.creating.insert("b".into());
     assert!(created(&fixture.decide(at(302))).is_empty());
     fixture.outside.creating.clear();
-    fixture.requests.push(request("b", "t", at(302)));
+    fixture.remediations.push(remediation("b", "t", at(302)));
     fixture.outside.leases.insert("b".into(), renewed(at(302)));
     let there = fixture.decide(at(303));
     assert!(there.actions.is_empty() && there.events.is_empty());
@@ -41,12 +41,12 @@ fn remediation_is_created_for_an_unhealthy_node_and_deleted_on_recovery() {
     assert_eq!(deleted(&back), ["b-t"]);
     assert_eq!(back.memory.nodes["b"].healthy_since, Some(at(400)));
     assert_eq!(back.memory.healthy, 1, "not while its remediation exists");
-    fixture.requests[0].deleting = true;
+    fixture.remediations[0].deleting = true;
     assert!(
         fixture.decide(at(401)).actions.is_empty(),
         "a finalizer delays the deletion"
     );
-    fixture.requests.clear();
+    fixture.remediations.clear();
     let over = fixture.decide(at(402));
     assert_eq!(over.actions, [Action::ReleaseLease { node: "b".into() }]);
     assert_eq!(over.memory.phase, Some(Phase::Enabled));
@@ -60,7 +60,7 @@ fn remediation_is_created_for_an_unhealthy_node_and_deleted_on_recovery() {
 fn recovered_node_is_cleaned_up_while_the_check_is_paused() {
     let mut fixture = Fixture::new(check(), vec![good("a"), good("b"), bad("c")]);
     fixture.check.pauses = vec!["upgrade".into()];
-    fixture.requests.push(request("b", "t", at(0)));
+    fixture.remediations.push(remediation("b", "t", at(0)));
     let plan = fixture.decide(at(301));
     assert_eq!(deleted(&plan), ["b-t"]);
     assert!(created(&plan).is_empty());
@@ -76,7 +76,7 @@ fn recovered_node_is_cleaned_up_while_the_check_is_paused() {
 #[test]
 fn disabled_check_changes_nothing() {
     let mut fixture = Fixture::new(check(), vec![good("a"), good("b"), bad("c")]);
-    fixture.requests.push(request("b", "t", at(0)));
+    fixture.remediations.push(remediation("b", "t", at(0)));
     fixture.outside.disabled = Some(Disabled {
         reason: "RemediationTemplateNotFound",
         message: "it is not there".into(),
@@ -109,15 +109,15 @@ fn excluded_node_is_skipped_and_an_invalid_label_is_reported() {
 #[test]
 fn remediation_of_a_deleted_node_is_deleted() {
     let mut fixture = Fixture::new(check(), vec![good("a")]);
-    fixture.requests.push(request("gone", "t", at(0)));
+    fixture.remediations.push(remediation("gone", "t", at(0)));
     let plan = fixture.decide(at(10));
     assert_eq!(deleted(&plan), ["gone-t"]);
     // A remediation that expects the deletion of the Node is kept until it has succeeded.
-    fixture.requests[0].node_goes = true;
+    fixture.remediations[0].node_goes = true;
     assert!(deleted(&fixture.decide(at(11))).is_empty());
-    fixture.requests[0].succeeded = Some(true);
+    fixture.remediations[0].succeeded = Some(true);
     assert_eq!(deleted(&fixture.decide(at(12))), ["gone-t"]);
-    fixture.requests.clear();
+    fixture.remediations.clear();
     let plan = fixture.decide(at(13));
     assert!(plan.memory.nodes.is_empty());
     assert_eq!(plan.actions.len(), 1, "the release of the Lease");
@@ -126,7 +126,7 @@ fn remediation_of_a_deleted_node_is_deleted() {
 #[test]
 fn deselected_node_keeps_its_remediation_until_healthy() {
     let mut fixture = Fixture::new(check(), vec![good("a"), bad("b")]);
-    fixture.requests.push(request("b", "t", at(302)));
+    fixture.remediations.push(remediation("b", "t", at(302)));
     fixture.nodes[1].1 = false;
     let plan = fixture.decide(at(303));
     assert!(plan.actions.is_empty(), "{:?}", plan.actions);
@@ -138,9 +138,9 @@ fn deselected_node_keeps_its_remediation_until_healthy() {
 #[test]
 fn deleted_remediation_is_created_again() {
     let mut fixture = Fixture::new(check(), vec![good("a"), bad("b")]);
-    fixture.requests.push(request("b", "t", at(302)));
+    fixture.remediations.push(remediation("b", "t", at(302)));
     fixture.decide(at(303));
-    fixture.requests.clear();
+    fixture.remediations.clear();
     let plan = fixture.decide(at(304));
     assert_eq!(created(&plan), [("b", "t")]);
     assert!(plan.memory.nodes["b"].tried.is_empty());
@@ -150,13 +150,13 @@ fn deleted_remediation_is_created_again() {
 fn remediation_older_than_two_days_is_reported_once() {
     let mut fixture = Fixture::new(escalating(), vec![good("a"), bad("b")]);
     fixture.check.steps[0].timeout = Some(MINUTE * 60 * 100);
-    fixture.requests.push(request("b", "a", at(302)));
+    fixture.remediations.push(remediation("b", "a", at(302)));
     let after = at(302 + 48 * 3600 + 1);
     let old = |plan: &Plan| {
         let is = |a: &&Action| matches!(a, Action::TellOld { .. });
         plan.actions.iter().filter(is).count()
     };
     assert_eq!(old(&fixture.decide(after)), 1);
-    fixture.requests[0].told_old = true;
+    fixture.remediations[0].told_old = true;
     assert_eq!(old(&fixture.decide(after)), 0);
 }

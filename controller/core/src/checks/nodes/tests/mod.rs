@@ -40,7 +40,7 @@ fn at(seconds: i64) -> Timestamp {
 fn template(name: &str) -> Template {
     Template {
         api_version: "x.y/v1".into(),
-        request_kind: "XRemediation".into(),
+        remediation_kind: "XRemediation".into(),
         namespace: "ns".into(),
         name: name.into(),
     }
@@ -105,8 +105,8 @@ fn bad(name: &str) -> NodeFacts {
 }
 
 /// A remediation of [`check`].
-fn request(node: &str, template: &str, created: Timestamp) -> Request {
-    Request {
+fn remediation(node: &str, template: &str, created: Timestamp) -> NodeRemediation {
+    NodeRemediation {
         id: RemediationId {
             api_version: "x.y/v1".into(),
             kind: "XRemediation".into(),
@@ -132,7 +132,7 @@ fn request(node: &str, template: &str, created: Timestamp) -> Request {
 struct Fixture {
     check: Check,
     nodes: Vec<(NodeFacts, bool)>,
-    requests: Vec<Request>,
+    remediations: Vec<NodeRemediation>,
     outside: Outside,
     memory: NodeCheckStatus,
 }
@@ -142,7 +142,7 @@ impl Fixture {
         Self {
             check,
             nodes: nodes.into_iter().map(|node| (node, true)).collect(),
-            requests: vec![],
+            remediations: vec![],
             outside: Outside::default(),
             memory: NodeCheckStatus::default(),
         }
@@ -153,7 +153,7 @@ impl Fixture {
         let decided = plan(
             &self.check,
             &self.nodes,
-            &self.requests,
+            &self.remediations,
             &self.outside,
             &self.memory,
             now,
@@ -189,7 +189,7 @@ fn created(plan: &Plan) -> Vec<(&str, &str)> {
 
 fn deleted(plan: &Plan) -> Vec<&str> {
     let deleted = plan.actions.iter().filter_map(|action| match action {
-        Action::Delete { request, .. } => Some(request.name.as_str()),
+        Action::Delete { remediation, .. } => Some(remediation.name.as_str()),
         _ => None,
     });
     deleted.collect()
@@ -197,7 +197,7 @@ fn deleted(plan: &Plan) -> Vec<&str> {
 
 fn timeouts(plan: &Plan) -> Vec<&str> {
     let timeouts_iter = plan.actions.iter().filter_map(|action| match action {
-        Action::TimeOut { request, .. } => Some(request.name.as_str()),
+        Action::TimeOut { remediation, .. } => Some(remediation.name.as_str()),
         _ => None,
     });
     timeouts_iter.collect()

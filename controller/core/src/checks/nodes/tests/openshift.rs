@@ -96,7 +96,7 @@ fn self_fencing_control_plane_topology_disables_the_check() {
 #[test]
 fn upgrade_blocks_new_remediations_but_not_cleanup() {
     let mut fixture = Fixture::new(check(), vec![good("a"), good("b"), bad("c")]);
-    fixture.requests.push(request("b", "t", at(0)));
+    fixture.remediations.push(remediation("b", "t", at(0)));
     fixture.outside.upgrading = Some("ClusterVersion version is Progressing".into());
     let plan = fixture.decide(at(301));
     assert!(created(&plan).is_empty());
@@ -114,7 +114,7 @@ fn upgrade_blocks_new_remediations_but_not_cleanup() {
                 .contains("upgraded: ClusterVersion version")
     );
     assert!(plan.skipped["c"].contains("upgraded"));
-    fixture.requests.clear();
+    fixture.remediations.clear();
     fixture.outside.upgrading = None;
     assert_eq!(created(&fixture.decide(at(302))), [("c", "t")]);
 }
@@ -122,7 +122,7 @@ fn upgrade_blocks_new_remediations_but_not_cleanup() {
 #[test]
 fn running_remediation_keeps_lease_and_step_during_an_upgrade() {
     let mut fixture = Fixture::new(escalating(), vec![good("a"), bad("b")]);
-    fixture.requests.push(request("b", "a", at(301)));
+    fixture.remediations.push(remediation("b", "a", at(301)));
     fixture.outside.upgrading = Some("it is".into());
     let plan = fixture.decide(at(3000));
     assert!(matches!(

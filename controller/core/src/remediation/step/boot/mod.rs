@@ -57,7 +57,7 @@ impl StepContext<'_> {
 
     /// The condition of the Node that its check still calls unhealthy or, without the check, that was the cause.
     pub(super) fn persisting_cause(&self, s: &State) -> Option<(String, String)> {
-        let checked = self.o.request.checked.as_ref().unwrap_or(&s.causes);
+        let checked = self.o.object.checked.as_ref().unwrap_or(&s.causes);
         self.shown_causes(Some(checked))?.pop_first()
     }
 
@@ -71,7 +71,7 @@ impl StepContext<'_> {
         }
         let nothing_to_undo = self.withdrawn().is_some()
             && s.attempt.taint != Some(TaintOwner::Us)
-            && !self.o.request.node_backup;
+            && !self.o.object.node_backup;
         if self.has_booted(&s) || nothing_to_undo {
             return self.to(s, Step::Restoring, Reason::WaitingForHealth);
         }
@@ -195,8 +195,8 @@ impl StepContext<'_> {
         if boot_is_over && let Some(d) = self.collect_boot_log(&s) {
             return d;
         }
-        if self.o.request.deleting {
-            // A health check deletes the request as soon as the Node is back.
+        if self.o.object.deleting {
+            // A health check deletes the remediation as soon as the Node is back.
             let back = self.has_booted(&s) && self.node().is_some_and(|n| n.ready);
             let outcome = match back && s.attempt.end_reason.is_none() {
                 true => RemediationOutcome::Succeeded,
@@ -266,7 +266,7 @@ impl StepContext<'_> {
     /// to do.
     pub(super) fn clean_up_node(&self, s: &State, reason: Reason) -> Option<Decision> {
         let tainted = s.attempt.taint == Some(TaintOwner::Us);
-        let kept = self.o.request.node_backup;
+        let kept = self.o.object.node_backup;
         if !tainted && !kept {
             return None;
         }

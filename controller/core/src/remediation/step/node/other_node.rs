@@ -32,7 +32,7 @@ pub(in crate::remediation::step) enum OtherNodeVerdict {
 
 impl StepContext<'_> {
     fn overrides_other_node(&self) -> bool {
-        self.o.request.override_other_node.as_deref() == Some(self.o.request.uid.as_str())
+        self.o.object.override_other_node.as_deref() == Some(self.o.object.uid.as_str())
     }
 
     /// The verdict by the comparison of this observation and by what was seen before.
@@ -143,10 +143,10 @@ impl StepContext<'_> {
         Some(self.write(s, reason))
     }
 
-    /// Whether the stale Node of a request that names it was deleted while its host runs under another name.
+    /// Whether the stale Node of a remediation that names it was deleted while its host runs under another name.
     pub(in crate::remediation::step) fn stale_node_deleted(&self, s: &State) -> bool {
         let is_missing = matches!(self.o.workload, WorkloadView::Missing { .. });
-        self.o.request.by_node
+        self.o.object.by_node
             && is_missing
             && matches!(
                 self.other_node(s),
@@ -297,7 +297,7 @@ impl StepContext<'_> {
     }
 
     /// Records that a Node ran on the host. If the remediated Node is not Ready now and is Ready later, because it was
-    /// linked to its Machine meanwhile, the request may be obsolete.
+    /// linked to its Machine meanwhile, the remediation may be obsolete.
     fn remember(&self, s: &mut State, name: String) {
         s.other_node = Some(name);
         s.node_was_down |= !self.node().is_some_and(|node| node.ready);

@@ -218,7 +218,7 @@ impl StepContext<'_> {
                 "{what}; the approval on this object was given before the update was seen: remove it, and approve again"
             );
         }
-        if self.o.request.by_node && self.o.request.made_by_check.is_some() {
+        if self.o.object.by_node && self.o.object.made_by_check.is_some() {
             what = format!(
                 "{what}; a timeout of the NodeHealthCheck (escalatingRemediations) may end this remediation meanwhile"
             );

@@ -122,7 +122,7 @@ impl StepContext<'_> {
         if let Some(d) = self.check_other_node_before_off(&s) {
             return d;
         }
-        let Some(id) = operation_id(&self.o.request.uid, &s) else {
+        let Some(id) = operation_id(&self.o.object.uid, &s) else {
             return self.recheck(s, reason);
         };
         // Only the first operation waits for baremetal-operator.
@@ -294,7 +294,7 @@ impl StepContext<'_> {
     }
 
     pub(in crate::remediation::step) fn person_confirms(&self) -> bool {
-        self.o.request.confirm_fenced.as_deref() == Some(self.o.request.uid.as_str())
+        self.o.object.confirm_fenced.as_deref() == Some(self.o.object.uid.as_str())
     }
 
     /// Accepts the confirmation of a person if the BMC cannot report off, or cannot prove it (F8). It counts once, for
@@ -335,7 +335,7 @@ impl StepContext<'_> {
                 Some(OperationView::Running | OperationView::Staged { .. })
             ) {
                 let cancel = Command::Cancel {
-                    id: operation_id(&self.o.request.uid, &s)?,
+                    id: operation_id(&self.o.object.uid, &s)?,
                 };
                 if !self.done(&cancel) {
                     return Some(self.act(s, reason, cancel));
@@ -440,7 +440,7 @@ impl StepContext<'_> {
         s: State,
         reason: Reason,
     ) -> Decision {
-        let cancel = operation_id(&self.o.request.uid, &s).map(|id| Command::Cancel { id });
+        let cancel = operation_id(&self.o.object.uid, &s).map(|id| Command::Cancel { id });
         match cancel.filter(|cancel| !self.done(cancel)) {
             Some(cancel) => self.act(s, reason, cancel),
             None => self.recheck(s, reason),

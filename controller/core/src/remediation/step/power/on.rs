@@ -88,7 +88,7 @@ impl StepContext<'_> {
         }
         if let Some(why) = self.device_down(&s) {
             // The object is deleted, so nobody waits for this host: report it and end (L1).
-            return if self.o.request.deleting {
+            return if self.o.object.deleting {
                 self.abort(s, why)
             } else {
                 self.recheck(s, why)
@@ -110,7 +110,7 @@ impl StepContext<'_> {
         {
             return d;
         }
-        match operation_id(&self.o.request.uid, &s) {
+        match operation_id(&self.o.object.uid, &s) {
             Some(id) => {
                 let command = self.power_on_command(&s, &id);
                 self.begin_operation(s, reason, id, self.policy.power_on_timeout, command)
@@ -190,7 +190,7 @@ impl StepContext<'_> {
             // The host may boot by its restore policy, and its BMC may be dead: the Node decides.
             return self.confirmed_on(s);
         }
-        if worn_out && !at_once && self.o.request.deleting {
+        if worn_out && !at_once && self.o.object.deleting {
             // The object is deleted, so nobody waits for this host: report it and end (L1). An agent that was
             // restarted says nothing about the host.
             return self.abort(s, reason);

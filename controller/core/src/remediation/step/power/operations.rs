@@ -74,7 +74,7 @@ impl StepContext<'_> {
         mut d: Decision,
         limit: Duration,
     ) -> Decision {
-        let id = operation_id(&self.o.request.uid, &d.state);
+        let id = operation_id(&self.o.object.uid, &d.state);
         if let (Some(here), Some(id)) = (&self.o.agent_id, id)
             && self.busy_elsewhere(&d.state).is_none()
         {

@@ -73,9 +73,9 @@ impl StepContext<'_> {
             return Some(self.abort(s, Reason::StateOutdated));
         }
         let mut with_outlets = with_outlets?;
-        if !self.o.request.finalizer {
+        if !self.o.object.finalizer {
             // A remediation that is deleted now ends without them; its hold at the agent is what is left.
-            let add = !self.o.request.deleting;
+            let add = !self.o.object.deleting;
             return add.then(|| self.act(s.clone(), Reason::Started, Command::AddFinalizer));
         }
         let reason = Reason::OutletsOnRunning(self.outlet_names(&with_outlets));

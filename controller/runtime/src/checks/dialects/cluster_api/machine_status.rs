@@ -12,7 +12,7 @@ use super::facts::WAITING_FOR_REMEDIATION as WAITING;
 use crate::{
     checks::{
         Context, engine::status_writer::patch_status, machines::dialect::MachineStatus,
-        remediations::requests::EffectOutcome,
+        remediations::lifecycle::EffectOutcome,
     },
     leader::writer::Lane,
     store::{
@@ -64,14 +64,14 @@ pub(super) async fn write(
         });
     }
     match outcome {
-        Some(EffectOutcome::RequestCreated) => new.push(NewCondition {
+        Some(EffectOutcome::RemediationCreated) => new.push(NewCondition {
             type_: EXTERNALLY_REMEDIATED,
             status: "False",
             reason: WAITING,
             message: "",
             severity: None,
         }),
-        Some(EffectOutcome::RequestNotCreated(unusable)) => new.push(NewCondition {
+        Some(EffectOutcome::RemediationNotCreated(unusable)) => new.push(NewCondition {
             type_: EXTERNALLY_REMEDIATED,
             status: "False",
             reason: unusable.reason,
@@ -105,7 +105,7 @@ pub(super) async fn write(
         .is_none_or(|c| !c.is_false());
     // The owner acts on this condition, so it is not sent in the class of reports.
     let lane = match outcome {
-        Some(EffectOutcome::OwnerMarked | EffectOutcome::OwnerUnmarked) => Lane::Requests,
+        Some(EffectOutcome::OwnerMarked | EffectOutcome::OwnerUnmarked) => Lane::Checks,
         _ => Lane::Reports,
     };
     patch_status(context, lane, Kind::Machine, key, body).await?;

@@ -22,9 +22,9 @@ use crate::{
             dialect::{
                 Effect, Job, MachineDialect, MachineStatus, PendingActionOf, Spec, Summary, Unread,
             },
-            request_source::RequestSource,
+            remediation_source::RemediationSource,
         },
-        remediations::{requests::EffectOutcome, withdrawal::Owner},
+        remediations::{lifecycle::EffectOutcome, withdrawal::Owner},
     },
     store::{
         api::ApiError,
@@ -74,7 +74,7 @@ impl MachineDialect for ClusterApi {
         let found = found
             .view
             .map_err(|error| Unread::Invalid("InvalidCluster", error.to_string()))?;
-        let source = RequestSource::of(&key.namespace, view.remediation_template.as_ref());
+        let source = RemediationSource::of(&key.namespace, view.remediation_template.as_ref());
         let paused = context.ownership.paused(&meta) || found.is_paused();
         Ok(Spec {
             rules: facts::check(&view, paused),
@@ -123,9 +123,11 @@ impl MachineDialect for ClusterApi {
         wanted: &PendingActionOf<'_, Self>,
     ) -> Option<Effect<Self::Extra>> {
         Some(match wanted.action.clone()? {
-            Action::CreateRequest { uid, .. } => Effect::CreateRequest { uid },
-            Action::DeleteRequest { .. } => Effect::DeleteRequest,
-            Action::ReportForeignRequest { owner, .. } => Effect::ReportForeignRequest { owner },
+            Action::CreateRemediation { uid, .. } => Effect::CreateRemediation { uid },
+            Action::DeleteRemediation { .. } => Effect::DeleteRemediation,
+            Action::ReportForeignRemediation { owner, .. } => {
+                Effect::ReportForeignRemediation { owner }
+            }
             Action::MarkOwnerRemediated { .. } => Effect::Report(EffectOutcome::OwnerMarked),
             Action::UnmarkOwnerRemediated { .. } => Effect::Report(EffectOutcome::OwnerUnmarked),
         })

@@ -12,7 +12,7 @@
 //! | Paused, ExternalRemediation... | `checks/conditions.rs` |
 //! | transition times of conditions | `store/conditions.rs` |
 //! | Events | `tests/controller/path.rs`, `tests/controller/input.rs` |
-//! | annotations of remediations | `checks/remediations/requests.rs` |
+//! | annotations of remediations | `checks/remediations/lifecycle.rs` |
 
 use std::time::Duration;
 

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     checks::{
         Context,
-        remediations::requests::{self, Deleted},
+        remediations::lifecycle::{self, Deleted},
     },
     clusters::ask_guard,
     store::{
@@ -132,21 +132,30 @@ impl ActionBatch {
                 self.create(&step, control_plane, (lease, anew), outcome)
                     .await
             }
-            Action::Delete { request, uid, .. } => self.delete(request, uid, outcome).await,
-            Action::Delay { request, since, .. } => {
+            Action::Delete {
+                remediation, uid, ..
+            } => self.delete(remediation, uid, outcome).await,
+            Action::Delay {
+                remediation, since, ..
+            } => {
                 let since = since.map(whole_seconds);
                 let key = MEDIK8S_HEALTHY_DELAY_ANNOTATION;
-                self.annotate(request, key, since, outcome).await
+                self.annotate(remediation, key, since, outcome).await
             }
-            Action::TimeOut { request, at, .. } => {
+            Action::TimeOut {
+                remediation, at, ..
+            } => {
                 let at = Some(whole_seconds(at));
                 let key = MEDIK8S_TIMED_OUT_ANNOTATION;
-                self.annotate(request, key, at, outcome).await
+                self.annotate(remediation, key, at, outcome).await
             }
-            Action::TellOld { request, .. } => {
-                self.context.metrics.nodes.count_old(&self.node, &request);
+            Action::TellOld { remediation, .. } => {
+                self.context
+                    .metrics
+                    .nodes
+                    .count_old(&self.node, &remediation);
                 let flag = Some(MEDIK8S_OLD_VALUE.to_owned());
-                self.annotate(request, MEDIK8S_OLD_ANNOTATION, flag, outcome)
+                self.annotate(remediation, MEDIK8S_OLD_ANNOTATION, flag, outcome)
                     .await
             }
             Action::RenewLease { lease, .. } => {
@@ -222,21 +231,21 @@ impl ActionBatch {
         let mut body = found.remediation(&self.check, of, &self.node, control_plane, machine);
         self.context.ownership.mark(&mut body);
         let name = body.metadata.name.clone().unwrap_or_default();
-        let what = format!("{} {}/{name}", of.request_kind, of.namespace);
-        let requests = api(&self.context.client, &found.resource, &of.namespace);
+        let what = format!("{} {}/{name}", of.remediation_kind, of.namespace);
+        let remediations = api(&self.context.client, &found.resource, &of.namespace);
         let create = {
-            let requests = requests.clone();
-            move || async move { requests.create(&PostParams::default(), &body).await }
+            let remediations = remediations.clone();
+            move || async move { remediations.create(&PostParams::default(), &body).await }
         };
         let writer = &self.context.writer;
         match writer.write("create_request", &what, create).await {
             Ok(made) => {
-                outcome.created = Some(super::facts::request_id(&made));
+                outcome.created = Some(super::facts::remediation_id(&made));
                 outcome.seen.push(made);
             }
             // Created by a call whose response was lost, by the previous leader, or by another client.
             Err(error) if error.is_conflict() => {
-                let found = optional(call(&what, requests.get(&name)).await)?;
+                let found = optional(call(&what, remediations.get(&name)).await)?;
                 outcome.seen.extend(found);
             }
             Err(error) if matches!(error.label(), "invalid" | "forbidden" | "not_found") => {
@@ -251,15 +260,15 @@ impl ActionBatch {
 
     async fn delete(
         &self,
-        request: RemediationId,
+        remediation: RemediationId,
         uid: String,
         outcome: &mut BatchOutcome,
     ) -> Result<(), ApiError> {
-        let (version, kind) = (&request.api_version, &request.kind);
-        let key = Key::new(&*request.namespace, &*request.name);
-        match requests::delete(&self.context, version, kind, &key, uid).await? {
+        let (version, kind) = (&remediation.api_version, &remediation.kind);
+        let key = Key::new(&*remediation.namespace, &*remediation.name);
+        match lifecycle::delete(&self.context, version, kind, &key, uid).await? {
             Deleted::Left(object) => outcome.seen.push(*object),
-            Deleted::Gone => outcome.gone.push(request),
+            Deleted::Gone => outcome.gone.push(remediation),
             Deleted::Replaced => {}
         }
         Ok(())
@@ -267,26 +276,33 @@ impl ActionBatch {
 
     async fn annotate(
         &self,
-        request: RemediationId,
+        remediation: RemediationId,
         key: &'static str,
         value: Option<String>,
         outcome: &mut BatchOutcome,
     ) -> Result<(), ApiError> {
-        let what = format!("{} {}/{}", request.kind, request.namespace, request.name);
+        let what = format!(
+            "{} {}/{}",
+            remediation.kind, remediation.namespace, remediation.name
+        );
         let found = self
             .context
             .served
-            .resource_of(&self.context.client, &request.api_version, &request.kind)
+            .resource_of(
+                &self.context.client,
+                &remediation.api_version,
+                &remediation.kind,
+            )
             .await?;
         let Some(resource) = found else {
             return Ok(());
         };
-        let requests = api(&self.context.client, &resource, &request.namespace);
+        let remediations = api(&self.context.client, &resource, &remediation.namespace);
         let patch = annotation(key, value.as_deref());
         let patch = move || async move {
             let params = PatchParams::default();
-            requests
-                .patch(&request.name, &params, &Patch::Merge(patch))
+            remediations
+                .patch(&remediation.name, &params, &Patch::Merge(patch))
                 .await
         };
         let writer = &self.context.writer;

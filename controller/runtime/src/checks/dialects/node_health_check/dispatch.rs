@@ -149,16 +149,16 @@ impl NodeHealthChecks {
         let (key, node) = (&item.check, &*item.member);
         self.dirty.insert(key.clone());
         for object in &outcome.seen {
-            let id = facts::request_id(object);
+            let id = facts::remediation_id(object);
             let kind = facts::kind_of(&id);
             if self.external.put(&kind, object) {
-                self.request_changed(&kind, &Key::of(object));
+                self.remediation_changed(&kind, &Key::of(object));
             }
         }
         for id in &outcome.gone {
             let (kind, key) = (facts::kind_of(id), Key::new(&*id.namespace, &*id.name));
             if self.external.remove(&kind, &key) {
-                self.request_changed(&kind, &key);
+                self.remediation_changed(&kind, &key);
             }
         }
         let leases = &mut self.leases;

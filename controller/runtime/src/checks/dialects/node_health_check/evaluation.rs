@@ -103,7 +103,7 @@ impl NodeHealthChecks {
             }
         }
         for over in &plan.finished {
-            metrics.observe_end(&over.node, &over.request, over.lasted);
+            metrics.observe_end(&over.node, &over.remediation, over.lasted);
         }
         for event in &plan.events {
             let message = format!("[remediation] {}", event.message);

@@ -19,7 +19,9 @@ use super::{
     watches::{self, Find, Watch, WatchEvent},
 };
 use crate::{
-    checks::{engine::RESYNC, facts::unreachable, remediations::external_requests::ExternalKind},
+    checks::{
+        engine::RESYNC, facts::unreachable, remediations::external_remediations::ExternalKind,
+    },
     store::{
         index::Index,
         object::{Key, Kind},
@@ -35,10 +37,10 @@ fn is_watched(index: &Index) -> bool {
 }
 
 /// The kind and namespace of remediations from a template.
-fn requests_of(template: &NodeTemplateRef) -> ExternalKind {
+fn kind_of(template: &NodeTemplateRef) -> ExternalKind {
     ExternalKind {
         api_version: template.api_version.clone(),
-        kind: template.request_kind().to_owned(),
+        kind: template.remediation_kind().to_owned(),
         namespace: template.namespace.clone(),
     }
 }
@@ -57,12 +59,7 @@ pub(super) fn templates_of(template: &NodeTemplateRef) -> ExternalKind {
 pub(super) fn kinds_of(check: &NodeCheck) -> BTreeSet<ExternalKind> {
     let made = check.memory.nodes.values().flat_map(|e| &e.tried);
     let made = made.map(|tried| facts::kind_of(&tried.id));
-    check
-        .references
-        .iter()
-        .map(requests_of)
-        .chain(made)
-        .collect()
+    check.references.iter().map(kind_of).chain(made).collect()
 }
 
 fn is_dry_run(view: &NodeHealthCheckView) -> bool {
@@ -174,13 +171,13 @@ impl NodeHealthChecks {
     }
 
     /// A remediation was added, changed or deleted.
-    pub(super) fn request_changed(&mut self, kind: &ExternalKind, key: &Key) {
-        let request = self.external.get(kind, key);
+    pub(super) fn remediation_changed(&mut self, kind: &ExternalKind, key: &Key) {
+        let remediation = self.external.get(kind, key);
         let id = facts::id_of(kind, key);
         for check in self.checks.values_mut() {
-            match &request {
-                Some(request) => check.fleet.put_request(request.clone()),
-                None => check.fleet.remove_request(&id),
+            match &remediation {
+                Some(remediation) => check.fleet.put_remediation(remediation.clone()),
+                None => check.fleet.remove_remediation(&id),
             }
         }
         self.evaluate_all();
@@ -247,8 +244,8 @@ impl NodeHealthChecks {
                 fleet.put_node(Arc::new(facts::node(&seen)), selected, now);
             }
         }
-        for (_, _, request) in self.external.all() {
-            fleet.put_request(request);
+        for (_, _, remediation) in self.external.all() {
+            fleet.put_remediation(remediation);
         }
         engine.arm(key, None);
         let references: Arc<[NodeTemplateRef]> = rules::templates(view).into();
@@ -317,13 +314,13 @@ impl NodeHealthChecks {
         let (ended, begun) = self.kinds.keep(wanted, engine.watches.end_token());
         for kind in &ended {
             for key in self.external.forget(kind) {
-                self.request_changed(kind, &key);
+                self.remediation_changed(kind, &key);
             }
         }
         for (kind, cancel) in begun {
             let (external, context) = (self.external.clone(), engine.context.clone());
             let sender = engine.watches.sender();
-            let notify = move |changed| drop(sender.send(WatchEvent::Requests(changed)));
+            let notify = move |changed| drop(sender.send(WatchEvent::Remediations(changed)));
             let watch = external.watch(context, kind, notify, cancel);
             engine.watches.spawn(watch);
         }

@@ -15,12 +15,12 @@ use rackhand_api::{
 };
 use rackhand_core::{
     checks::machines::Condition,
-    checks::nodes::{Exclusion, NodeFacts, RemediationId, Request},
+    checks::nodes::{Exclusion, NodeFacts, NodeRemediation, RemediationId},
 };
 use serde_json::Value;
 
 use crate::{
-    checks::remediations::external_requests::{ExternalKind, ExternalRequest},
+    checks::remediations::external_remediations::{ExternalKind, ExternalRemediation},
     clusters::{OPENSHIFT_NODE_LABEL, node_roles},
     store::{index::SeenNode, object::Key},
 };
@@ -67,7 +67,7 @@ pub(super) fn is_of_openshift(node: &SeenNode) -> bool {
 }
 
 /// The identity of a remediation.
-pub(crate) fn request_id(object: &DynamicObject) -> RemediationId {
+pub(crate) fn remediation_id(object: &DynamicObject) -> RemediationId {
     let types = object.types.clone().unwrap_or_default();
     RemediationId {
         api_version: types.api_version,
@@ -78,7 +78,7 @@ pub(crate) fn request_id(object: &DynamicObject) -> RemediationId {
 }
 
 /// The facts of a remediation of any kind.
-pub(crate) fn request(object: &DynamicObject, now: Timestamp) -> Request {
+pub(crate) fn remediation(object: &DynamicObject, now: Timestamp) -> NodeRemediation {
     let meta = Meta::of(object);
     let annotation = |key: &str| meta.annotations.get(key).filter(|v| !v.is_empty());
     let created = meta.created.unwrap_or(now);
@@ -94,8 +94,8 @@ pub(crate) fn request(object: &DynamicObject, now: Timestamp) -> Request {
         let value = meta.annotations.get(key)?;
         Some(value.parse().unwrap_or(created))
     };
-    Request {
-        id: request_id(object),
+    NodeRemediation {
+        id: remediation_id(object),
         node: annotation(MEDIK8S_NODE_NAME_ANNOTATION)
             .unwrap_or(&meta.name)
             .clone(),
@@ -117,11 +117,11 @@ pub(crate) fn request(object: &DynamicObject, now: Timestamp) -> Request {
     }
 }
 
-impl ExternalRequest for Request {
+impl ExternalRemediation for NodeRemediation {
     type Wire = DynamicObject;
 
     fn read(object: &DynamicObject) -> Self {
-        request(object, Timestamp::now())
+        remediation(object, Timestamp::now())
     }
 
     fn uid(&self) -> &str {
@@ -224,7 +224,7 @@ mod tests {
             "status": { "conditions": [{ "type": "Succeeded", "status": "False" }] },
         });
         let object = serde_json::from_value(value.clone()).unwrap();
-        let read = request(&object, now);
+        let read = remediation(&object, now);
         assert_eq!(
             (read.node.as_str(), read.template.as_deref()),
             ("n", Some("t"))
@@ -239,7 +239,7 @@ mod tests {
         value["metadata"]["annotations"] = json!({});
         value["status"]["conditions"][0]["status"] = json!("Unknown");
         let object = serde_json::from_value(value).unwrap();
-        let read = request(&object, now);
+        let read = remediation(&object, now);
         assert_eq!((read.node.as_str(), read.succeeded), ("n-abc", None));
     }
 }

@@ -64,31 +64,31 @@ impl NodeMetrics {
         }
     }
 
-    fn labels(node: &str, request: &RemediationId) -> Labels {
+    fn labels(node: &str, remediation: &RemediationId) -> Labels {
         Labels {
             name: node.to_owned(),
-            namespace: request.namespace.clone(),
-            remediation: request.kind.clone(),
+            namespace: remediation.namespace.clone(),
+            remediation: remediation.kind.clone(),
         }
     }
 
-    pub(super) fn set_ongoing(&self, node: &str, request: &RemediationId) {
-        let labels = Self::labels(node, request);
+    pub(super) fn set_ongoing(&self, node: &str, remediation: &RemediationId) {
+        let labels = Self::labels(node, remediation);
         self.ongoing.get_or_create(&labels).set(1);
     }
 
-    pub(super) fn observe_end(&self, node: &str, request: &RemediationId, lasted: Duration) {
-        let labels = Self::labels(node, request);
+    pub(super) fn observe_end(&self, node: &str, remediation: &RemediationId, lasted: Duration) {
+        let labels = Self::labels(node, remediation);
         self.ongoing.get_or_create(&labels).set(0);
         self.durations
             .get_or_create(&labels)
             .observe(lasted.as_secs_f64());
     }
 
-    pub(super) fn count_old(&self, node: &str, request: &RemediationId) {
+    pub(super) fn count_old(&self, node: &str, remediation: &RemediationId) {
         let labels = OldLabels {
             name: node.to_owned(),
-            namespace: request.namespace.clone(),
+            namespace: remediation.namespace.clone(),
         };
         self.old.get_or_create(&labels).inc();
     }
@@ -103,14 +103,14 @@ mod tests {
     fn metrics_have_medik8s_names_and_labels() {
         let mut registry = Registry::default();
         let metrics = NodeMetrics::register(&mut registry);
-        let request = RemediationId {
+        let remediation = RemediationId {
             kind: "XRemediation".into(),
             namespace: "ns".into(),
             ..RemediationId::default()
         };
-        metrics.set_ongoing("n", &request);
-        metrics.count_old("n", &request);
-        metrics.observe_end("n", &request, Duration::from_secs(45));
+        metrics.set_ongoing("n", &remediation);
+        metrics.count_old("n", &remediation);
+        metrics.observe_end("n", &remediation, Duration::from_secs(45));
         let text = render(&registry);
         for line in [
             "nodehealthcheck_old_remediation_cr{name=\"n\",namespace=\"ns\"} 1",

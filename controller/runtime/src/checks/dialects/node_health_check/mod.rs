@@ -27,10 +27,10 @@ use jiff::Timestamp;
 use kube::api::DynamicObject;
 use rackhand_api::views::{LabelSelector, NodeTemplateRef};
 use rackhand_core::checks::nodes::{
-    Action, Check, Disabled, Fleet, HeldLease, NodeCheckStatus, Request, can_close,
+    Action, Check, Disabled, Fleet, HeldLease, NodeCheckStatus, NodeRemediation, can_close,
 };
 
-pub(crate) use facts::{node as node_facts, request as request_of};
+pub(crate) use facts::{node as node_facts, remediation as remediation_of};
 pub(crate) use leases::{held, lease_name};
 pub(in crate::checks) use metrics::NodeMetrics;
 pub(crate) use mhc_conflict::{Fact, OpenShift};
@@ -44,7 +44,7 @@ use crate::{
         Context,
         dialect::Dialect,
         engine::{EngineParts, queue::Item, status_writer},
-        remediations::external_requests::{self, ExternalRequests, KindWatches},
+        remediations::external_remediations::{self, ExternalRemediations, KindWatches},
     },
     clusters::sync::{Feed, SyncError},
     store::{
@@ -101,7 +101,7 @@ pub(in crate::checks) struct NodeHealthChecks {
     nodes_known: bool,
     openshift: OpenShift,
     /// Remediations of all kinds of the checks' templates.
-    external: Arc<ExternalRequests<Request>>,
+    external: Arc<ExternalRemediations<NodeRemediation>>,
     kinds: KindWatches,
     /// Kinds of templates that are watched.
     templates: KindWatches,
@@ -153,10 +153,12 @@ impl Dialect for NodeHealthChecks {
 
     fn handle_event(&mut self, engine: &mut Parts, event: WatchEvent) {
         match event {
-            WatchEvent::Requests(external_requests::WatchEvent::Changed(kind, key)) => {
-                self.request_changed(&kind, &key);
+            WatchEvent::Remediations(external_remediations::WatchEvent::Changed(kind, key)) => {
+                self.remediation_changed(&kind, &key);
             }
-            WatchEvent::Requests(external_requests::WatchEvent::Synced(_)) => self.evaluate_all(),
+            WatchEvent::Remediations(external_remediations::WatchEvent::Synced(_)) => {
+                self.evaluate_all();
+            }
             WatchEvent::Lease(name, lease) => self.put_lease(&name, lease),
             WatchEvent::LeaseGone(name) => self.remove_lease(&name),
             WatchEvent::Leases(keys) => self.keep_leases(&keys),

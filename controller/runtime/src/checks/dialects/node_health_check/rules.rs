@@ -58,7 +58,7 @@ pub(crate) fn check(view: &NodeHealthCheckView, spares_terminating: bool) -> Che
 pub(crate) fn template(of: &NodeTemplateRef) -> Template {
     Template {
         api_version: of.api_version.clone(),
-        request_kind: of.request_kind().to_owned(),
+        remediation_kind: of.remediation_kind().to_owned(),
         namespace: of.namespace.clone(),
         name: of.name.clone(),
     }

@@ -21,7 +21,7 @@ use super::{leases::held, mhc_conflict::Fact};
 use crate::{
     checks::{
         Context,
-        remediations::external_requests::{self, ExternalKind},
+        remediations::external_remediations::{self, ExternalKind},
     },
     store::{
         api::words,
@@ -39,7 +39,7 @@ const RETRY_OPENSHIFT: Duration = Duration::from_secs(60);
 /// An event of a watch.
 pub(in crate::checks) enum WatchEvent {
     /// Remediations of the kinds that checks name.
-    Requests(external_requests::WatchEvent),
+    Remediations(external_remediations::WatchEvent),
     /// A template of this kind was added, changed or deleted.
     Template(ExternalKind),
     /// The Lease of a Node, by its name.

@@ -20,7 +20,7 @@ use crate::{
     checks::{
         Context,
         machines::dialect::Job,
-        remediations::{requests::EffectOutcome, withdrawal::made_by},
+        remediations::{lifecycle::EffectOutcome, withdrawal::made_by},
     },
     store::{
         api::{ApiError, optional, words},
@@ -37,9 +37,9 @@ pub(crate) enum Extra {
     /// Remove the annotation from the Machine with this UID.
     Unmark { uid: String },
     /// Create the remediation that the annotation requests.
-    RequestForMark { uid: String },
+    CreateForMark { uid: String },
     /// Delete the remediation with this UID, because the annotation is gone.
-    Withdraw { request: String },
+    Withdraw { remediation: String },
     /// Delete the Machine with this UID.
     DeleteMachine {
         uid: String,
@@ -55,13 +55,13 @@ impl Extra {
     pub(super) fn of_step(
         step: ExternalStep,
         machine: &Arc<MachineView>,
-        request: Option<String>,
+        remediation: Option<String>,
     ) -> Option<Self> {
         let uid = machine.meta.uid.clone();
         match step {
-            ExternalStep::Request => Some(Self::RequestForMark { uid }),
+            ExternalStep::Create => Some(Self::CreateForMark { uid }),
             ExternalStep::Unmark => Some(Self::Unmark { uid }),
-            ExternalStep::Withdraw => request.map(|request| Self::Withdraw { request }),
+            ExternalStep::Withdraw => remediation.map(|remediation| Self::Withdraw { remediation }),
             ExternalStep::DeleteMachine => Some(Self::DeleteMachine {
                 uid,
                 after_verdict: false,
@@ -82,9 +82,10 @@ impl Job<OpenShift> {
                 let machine = self.machine(key, uid)?;
                 annotate(&self.context, &machine.object, Value::Null).await?;
             }
-            Extra::RequestForMark { uid } => return self.request_for_mark(key, uid).await,
-            Extra::Withdraw { request } => {
-                self.delete(Kind::PowerRemediation, key, request).await?;
+            Extra::CreateForMark { uid } => return self.create_for_mark(key, uid).await,
+            Extra::Withdraw { remediation } => {
+                self.delete(Kind::PowerRemediation, key, remediation)
+                    .await?;
             }
             Extra::DeleteMachine { uid, .. } => self.delete_machine(key, uid).await?,
         }
@@ -174,7 +175,7 @@ impl Job<OpenShift> {
         Ok(())
     }
 
-    async fn request_for_mark(&self, key: &Key, uid: &str) -> Result<EffectOutcome, ApiError> {
+    async fn create_for_mark(&self, key: &Key, uid: &str) -> Result<EffectOutcome, ApiError> {
         let context = &self.context;
         let entry = self.machine(key, uid)?;
         let unread = |error: &_| ApiError::other(key.to_string(), error);
@@ -197,13 +198,14 @@ impl Job<OpenShift> {
             .await
             .map_err(|error| ApiError::other(&what, words(&error)))?
             .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
-        let requests = api(&context.client, &resource, &key.namespace);
+        let remediations = api(&context.client, &resource, &key.namespace);
         let made_by = made_by(&self.check.name, &self.view.meta.uid);
-        let body = external_remediation::request(machine, self.rules.startup_timeout, &made_by);
+        let body =
+            external_remediation::remediation_object(machine, self.rules.startup_timeout, &made_by);
         let made = context
             .writer
             .write("create_request", what, move || async move {
-                requests.create(&PostParams::default(), &body).await
+                remediations.create(&PostParams::default(), &body).await
             })
             .await;
         match made {

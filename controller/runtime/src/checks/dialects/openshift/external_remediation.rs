@@ -40,7 +40,7 @@ const BOOT_SECONDS: (u64, u64) = (1, 86_400);
 pub(super) struct Mark {
     stands: MarkState,
     /// The UID of the remediation, if it belongs to the mark.
-    pub(super) request: Option<String>,
+    pub(super) remediation: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,26 +72,26 @@ impl Mark {
 
     /// Whether the remediation belongs to the mark and can be withdrawn.
     pub(super) fn is_withdrawable(&self) -> bool {
-        self.request.is_some() && self.stands != MarkState::Going
+        self.remediation.is_some() && self.stands != MarkState::Going
     }
 }
 
 /// The progress of the remediation of a Machine's mark, from the index.
 pub(super) fn mark(index: &Index, machine: &Key, uid: &str) -> Mark {
     let id = RemediationId::new(Kind::PowerRemediation, machine.clone());
-    let found = index.request(&id);
+    let found = index.remediation(&id);
     read(found.as_ref().map(|entry| &*entry.object), uid)
 }
 
 /// The progress from the PowerRemediation with the name of the Machine.
-pub(super) fn read(request: Option<&DynamicObject>, uid: &str) -> Mark {
-    let Some(request) = request else {
+pub(super) fn read(remediation: Option<&DynamicObject>, uid: &str) -> Mark {
+    let Some(remediation) = remediation else {
         return Mark {
             stands: MarkState::Nowhere,
-            request: None,
+            remediation: None,
         };
     };
-    let meta = Meta::of(request);
+    let meta = Meta::of(remediation);
     let for_mark = meta
         .annotations
         .get(OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION)
@@ -99,10 +99,10 @@ pub(super) fn read(request: Option<&DynamicObject>, uid: &str) -> Mark {
     if !for_mark || !meta.owners.iter().any(|owner| owner.uid == uid) {
         return Mark {
             stands: MarkState::Running,
-            request: None,
+            remediation: None,
         };
     }
-    let phase = request.data.pointer("/status/phase");
+    let phase = remediation.data.pointer("/status/phase");
     let stands = match phase.and_then(Value::as_str) {
         _ if meta.is_deleting() => MarkState::Going,
         Some("Succeeded") => MarkState::Succeeded,
@@ -112,13 +112,13 @@ pub(super) fn read(request: Option<&DynamicObject>, uid: &str) -> Mark {
     };
     Mark {
         stands,
-        request: Some(meta.uid),
+        remediation: Some(meta.uid),
     }
 }
 
 /// The PowerRemediation of a mark. It has one attempt, as in OpenShift's own controller; the check decides
 /// what follows a failure.
-pub(super) fn request(
+pub(super) fn remediation_object(
     machine: &MachineView,
     startup_timeout: Option<Duration>,
     made_by: &str,
@@ -200,7 +200,8 @@ mod tests {
     }
 
     fn stands(change: impl FnOnce(&mut Value)) -> Mark {
-        let mut object = serde_json::to_value(request(&machine(&json!({})), None, MAKER)).unwrap();
+        let mut object =
+            serde_json::to_value(remediation_object(&machine(&json!({})), None, MAKER)).unwrap();
         object["metadata"]["uid"] = "r".into();
         change(&mut object);
         read(Some(&serde_json::from_value(object).unwrap()), "u")
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn external_remediation_is_one_reboot_owned_by_machine() {
-        let body = request(&machine(&json!({})), Some(Duration::from_secs(90)), MAKER);
+        let body = remediation_object(&machine(&json!({})), Some(Duration::from_secs(90)), MAKER);
         assert_eq!(
             serde_json::to_value(&body).unwrap(),
             json!({
@@ -231,7 +232,7 @@ mod tests {
             })
         );
         let seconds = |timeout| {
-            request(&machine(&json!({})), timeout, MAKER).data["spec"]["strategy"]["timeouts"]
+            remediation_object(&machine(&json!({})), timeout, MAKER).data["spec"]["strategy"]["timeouts"]
                 ["bootSeconds"]
                 .as_u64()
         };

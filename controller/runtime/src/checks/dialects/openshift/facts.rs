@@ -28,7 +28,7 @@ pub(super) fn claim(
     check: &OpenShiftHealthCheckView,
     rules: &OpenShiftCheck,
     dry_run: bool,
-    request: &MachineRemediation,
+    remediation: &MachineRemediation,
     machine: &MachineView,
 ) -> Claim {
     let marked = rules.strategy == OpenShiftStrategy::ExternalBaremetal
@@ -39,9 +39,9 @@ pub(super) fn claim(
         created: check.meta.created,
         name: check.meta.name.clone(),
         able: !dry_run,
-        requested: marked
+        has_remediation: marked
             || matches!(
-                request,
+                remediation,
                 MachineRemediation::Open | MachineRemediation::Deleting
             ),
     }

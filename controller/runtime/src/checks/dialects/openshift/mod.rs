@@ -29,10 +29,10 @@ use crate::{
         Context,
         machines::{
             dialect::{Effect, Job, MachineDialect, PendingActionOf, Spec, Summary, Unread},
-            request_source::RequestSource,
+            remediation_source::RemediationSource,
         },
         metrics::CheckMetrics,
-        remediations::{requests::EffectOutcome, template::Unusable, withdrawal::Owner},
+        remediations::{lifecycle::EffectOutcome, template::Unusable, withdrawal::Owner},
     },
     store::{
         api::ApiError,
@@ -92,11 +92,13 @@ impl MachineDialect for OpenShift {
         let rules = facts::rules(&view);
         let source = match rules.strategy {
             OpenShiftStrategy::Template => {
-                RequestSource::of(&key.namespace, view.remediation_template.as_ref())
+                RemediationSource::of(&key.namespace, view.remediation_template.as_ref())
             }
             // A Machine counts until the remediation of its annotation is gone (F10).
-            OpenShiftStrategy::ExternalBaremetal => RequestSource::Index(Kind::PowerRemediation),
-            OpenShiftStrategy::Delete => RequestSource::Nowhere,
+            OpenShiftStrategy::ExternalBaremetal => {
+                RemediationSource::Index(Kind::PowerRemediation)
+            }
+            OpenShiftStrategy::Delete => RemediationSource::Nowhere,
         };
         Ok(Spec {
             rules,
@@ -152,13 +154,15 @@ impl MachineDialect for OpenShift {
     ) -> Option<Effect<Extra>> {
         let Some(action) = wanted.action.clone() else {
             let (step, view, mark) = next_step(context, spec, machine, wanted.verdict)?;
-            return Extra::of_step(step, &view, mark.request).map(Effect::Extra);
+            return Extra::of_step(step, &view, mark.remediation).map(Effect::Extra);
         };
         match action {
-            OpenShiftAction::CreateRequest { uid, .. } => Some(Effect::CreateRequest { uid }),
-            OpenShiftAction::DeleteRequest { .. } => Some(Effect::DeleteRequest),
-            OpenShiftAction::ReportForeignRequest { owner, .. } => {
-                Some(Effect::ReportForeignRequest { owner })
+            OpenShiftAction::CreateRemediation { uid, .. } => {
+                Some(Effect::CreateRemediation { uid })
+            }
+            OpenShiftAction::DeleteRemediation { .. } => Some(Effect::DeleteRemediation),
+            OpenShiftAction::ReportForeignRemediation { owner, .. } => {
+                Some(Effect::ReportForeignRemediation { owner })
             }
             OpenShiftAction::MarkExternal { .. } => Some(Effect::Extra(Extra::Mark)),
             OpenShiftAction::DeleteMachine { uid, .. } => {
@@ -184,7 +188,7 @@ impl MachineDialect for OpenShift {
     }
 
     fn creates(extra: &Extra) -> bool {
-        matches!(extra, Extra::RequestForMark { .. })
+        matches!(extra, Extra::CreateForMark { .. })
     }
 
     async fn perform(job: Job<Self>) -> Result<EffectOutcome, ApiError> {
@@ -243,7 +247,7 @@ impl MachineDialect for OpenShift {
                 let message = "Machine has no controller that would replace it; not remediated";
                 send(false, "SkippedNoController", message);
             }
-            Some(OpenShiftAction::ReportForeignRequest { owner, .. }) => {
+            Some(OpenShiftAction::ReportForeignRemediation { owner, .. }) => {
                 let Unusable { reason, why } = Unusable::foreign(owner);
                 send(true, reason, &why);
             }

@@ -69,15 +69,15 @@ impl FleetObjects {
                 continue;
             }
             let key = Key::new(namespace, &machine.meta.name);
-            let request = self.get(GROUP, kinds::POWER_REMEDIATION, &key);
+            let remediation = self.get(GROUP, kinds::POWER_REMEDIATION, &key);
             found.machines.push(MachineSeen {
                 target: OpenShiftTarget {
                     machine: facts::machine(&machine),
                     node: self.node(machine.node_name.as_deref()),
-                    request: self.request_of_openshift(view, &rules, &machine, namespace),
+                    remediation: self.remediation_of_openshift(view, &rules, &machine, namespace),
                 },
                 begun: external_remediation::begun(&machine),
-                mark: external_remediation::read(request, &machine.meta.uid),
+                mark: external_remediation::read(remediation, &machine.meta.uid),
                 reprovisionable: self.reprovisionable(&machine),
                 view: machine,
             });
@@ -97,11 +97,11 @@ impl FleetObjects {
         namespace: &str,
     ) -> Claim {
         let rules = facts::rules(check);
-        let request = self.request_of_openshift(check, &rules, machine, namespace);
-        facts::claim(check, &rules, dry_run, &request, machine)
+        let remediation = self.remediation_of_openshift(check, &rules, machine, namespace);
+        facts::claim(check, &rules, dry_run, &remediation, machine)
     }
 
-    fn request_of_openshift(
+    fn remediation_of_openshift(
         &self,
         view: &OpenShiftHealthCheckView,
         rules: &OpenShiftCheck,
@@ -110,10 +110,10 @@ impl FleetObjects {
     ) -> MachineRemediation {
         match (rules.strategy, &view.remediation_template) {
             (OpenShiftStrategy::Template, Some(template)) => {
-                self.request(template, machine, namespace)
+                self.remediation(template, machine, namespace)
             }
             (OpenShiftStrategy::ExternalBaremetal, _) => {
-                self.request_of(GROUP, kinds::POWER_REMEDIATION, machine, namespace)
+                self.remediation_of(GROUP, kinds::POWER_REMEDIATION, machine, namespace)
             }
             _ => MachineRemediation::None,
         }

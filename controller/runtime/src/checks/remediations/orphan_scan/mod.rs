@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    requests::is_ours,
+    lifecycle::is_ours,
     withdrawal::{CreatedRemediation, Owner},
 };
 use crate::{
@@ -66,12 +66,12 @@ async fn scan(
 ) -> Result<bool, ApiError> {
     let mut complete = true;
     for resource in remediation_kinds(&context.client).await? {
-        let requests = match requests(&context.client, &resource, namespace).await {
-            Ok(requests) => requests,
+        let remediations = match remediations(&context.client, &resource, namespace).await {
+            Ok(remediations) => remediations,
             Err(error) if error.label() == "forbidden" => {
                 let kind = format!("{} of {}", resource.kind, resource.api_version);
                 if refused.insert(kind) {
-                    tracing::info!(%error, "orphaned requests of this kind cannot be found");
+                    tracing::info!(%error, "orphaned remediations of this kind cannot be found");
                 }
                 continue;
             }
@@ -79,13 +79,13 @@ async fn scan(
             Err(error) => return Err(error),
         };
         let ours = is_ours(&resource.kind, &resource.api_version).is_some();
-        for request in &requests {
-            let owner = Owner::of(&Meta::of(request));
+        for remediation in &remediations {
+            let owner = Owner::of(&Meta::of(remediation));
             // The engine of the dialect withdraws the remediations that it knows.
-            let named = (!ours).then(|| CreatedRemediation::read(request, owner));
+            let named = (!ours).then(|| CreatedRemediation::read(remediation, owner));
             let made = named
                 .flatten()
-                .or_else(|| CreatedRemediation::read_unmarked(request, owner));
+                .or_else(|| CreatedRemediation::read_unmarked(remediation, owner));
             let Some(made) = made.filter(|made| made.is_orphan_by_index(&context.index)) else {
                 continue;
             };
@@ -93,8 +93,8 @@ async fn scan(
                 Ok(withdrawn) => complete &= withdrawn,
                 Err(error) => {
                     complete = false;
-                    let (kind, request) = (&made.kind, &made.key);
-                    tracing::warn!(%kind, %request, %error, "an orphaned request was not withdrawn; trying again");
+                    let (kind, remediation) = (&made.kind, &made.key);
+                    tracing::warn!(%kind, %remediation, %error, "an orphaned remediation was not withdrawn; trying again");
                 }
             }
         }
@@ -132,7 +132,7 @@ async fn remediation_kinds(client: &Client) -> Result<Vec<ApiResource>, ApiError
 }
 
 /// The metadata of all objects of a kind.
-async fn requests(
+async fn remediations(
     client: &Client,
     resource: &ApiResource,
     namespace: &str,

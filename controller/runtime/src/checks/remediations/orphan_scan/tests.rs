@@ -46,7 +46,7 @@ fn check() -> Value {
 }
 
 /// A remediation of the Machine, with metadata that identifies its creator.
-fn request(api_version: &str, kind: &str, metadata: &Value) -> Value {
+fn remediation(api_version: &str, kind: &str, metadata: &Value) -> Value {
     let mut object = json!({
         "apiVersion": api_version, "kind": kind,
         "metadata": {
@@ -172,7 +172,7 @@ impl World {
 #[tokio::test]
 async fn f11_scan_withdraws_foreign_remediation_of_deleted_check() {
     let world = World::start().await;
-    let made = request("x.y/v1", "OtherRemediation", &of_check());
+    let made = remediation("x.y/v1", "OtherRemediation", &of_check());
     world.objects.put(FOREIGN, made);
     assert!(world.scan().await, "nothing is left undone");
     assert_eq!(world.objects.get(FOREIGN), None);
@@ -181,9 +181,10 @@ async fn f11_scan_withdraws_foreign_remediation_of_deleted_check() {
 #[tokio::test]
 async fn f12_scan_keeps_foreign_remediation_while_check_exists() {
     let world = World::start().await;
-    world
-        .objects
-        .put(FOREIGN, request("x.y/v1", "OtherRemediation", &of_check()));
+    world.objects.put(
+        FOREIGN,
+        remediation("x.y/v1", "OtherRemediation", &of_check()),
+    );
     world.objects.put(&check_path(), check());
     assert!(!world.scan().await, "it is looked at again");
     assert!(world.objects.get(FOREIGN).is_some());
@@ -198,7 +199,7 @@ async fn f11_scan_withdraws_unmarked_remediations_created_by_rackhand_only() {
         let world = World::start().await;
         world.objects.put(
             path,
-            request(api_version, kind, &created_by("rackhand-controller")),
+            remediation(api_version, kind, &created_by("rackhand-controller")),
         );
         assert!(world.scan().await);
         assert_eq!(world.objects.get(path), None, "{kind}");
@@ -206,7 +207,7 @@ async fn f11_scan_withdraws_unmarked_remediations_created_by_rackhand_only() {
         // Created by Cluster API's own controller or a person.
         world
             .objects
-            .put(path, request(api_version, kind, &created_by("manager")));
+            .put(path, remediation(api_version, kind, &created_by("manager")));
         assert!(world.scan().await);
         assert!(world.objects.get(path).is_some(), "{kind}");
     }
@@ -215,7 +216,7 @@ async fn f11_scan_withdraws_unmarked_remediations_created_by_rackhand_only() {
 #[tokio::test]
 async fn f12_scan_keeps_remediation_that_existing_check_may_have_created() {
     let world = World::start().await;
-    let unmarked = request(
+    let unmarked = remediation(
         "x.y/v1",
         "OtherRemediation",
         &created_by("rackhand-controller"),

@@ -24,7 +24,7 @@ pub(crate) use checks::{checked_conditions, is_judged};
 pub(in crate::checks) use creator::made_by;
 use creator::{Creator, is_created_by_us};
 
-use super::requests;
+use super::lifecycle;
 use crate::{
     checks::{Context, dialects::unmark},
     store::{
@@ -207,11 +207,11 @@ impl CreatedRemediation {
             key,
             ..
         } = self;
-        tracing::info!(%kind, request = %key, "the request is withdrawn: {why}");
+        tracing::info!(%kind, remediation = %key, "the remediation is withdrawn: {why}");
         if let Some(machine) = machine.as_ref().filter(|_| self.for_mark) {
             unmark(context, machine).await?;
         }
-        requests::delete_of_machine(context, api_version, kind, key, self.uid.clone()).await?;
+        lifecycle::delete_of_machine(context, api_version, kind, key, self.uid.clone()).await?;
         if let Some(machine) = machine {
             let message = format!("{kind} {key} is withdrawn: {why}");
             let events = &context.events;

@@ -171,7 +171,8 @@ impl CreatedRemediation {
     /// Whether a check with this template creates such remediations.
     fn is_from(&self, template: Option<&TemplateRef>) -> bool {
         template.is_some_and(|t| {
-            t.request_kind() == self.kind && group_of(&t.api_version) == group_of(&self.api_version)
+            t.remediation_kind() == self.kind
+                && group_of(&t.api_version) == group_of(&self.api_version)
         })
     }
 

@@ -152,7 +152,7 @@ pub(crate) fn competing_controller(uid: &str, bmh: Option<&BareMetalHostFacts>) 
     })
 }
 
-/// Requests that have begun by their stored state, and were not evaluated by this process: they began in an
+/// Remediations that have begun by their stored state, and were not evaluated by this process: they began in an
 /// earlier one, or are of another shard.
 fn begun_by_others(
     index: &Index,
@@ -160,7 +160,7 @@ fn begun_by_others(
     unevaluated: &BTreeSet<RemediationId>,
 ) -> Vec<ActiveRemediation> {
     let begun = unevaluated.iter().filter_map(|id| {
-        let object = index.request(id)?.object;
+        let object = index.remediation(id)?.object;
         let uid = object.metadata.uid.as_deref();
         let is_silent = uid.is_none_or(|uid| !active.contains_key(uid));
         is_silent.then(|| begun(index, id, &object)).flatten()
@@ -168,7 +168,7 @@ fn begun_by_others(
     begun.collect()
 }
 
-/// A request that has begun by its stored state, whatever its spec says; `None` if it has not. One
+/// A remediation that has begun by its stored state, whatever its spec says; `None` if it has not. One
 /// whose state cannot be parsed may have begun.
 fn begun(index: &Index, id: &RemediationId, object: &DynamicObject) -> Option<ActiveRemediation> {
     let uid = object.metadata.uid.as_deref().unwrap_or_default();

@@ -44,13 +44,13 @@ fn node(name: &str, ready: &str, labels: &Value) -> Node {
 }
 
 fn place_of(index: &Index, name: &str) -> Target {
-    let request = object(json!({ "metadata": {
+    let remediation = object(json!({ "metadata": {
         "name": name, "namespace": "ns", "uid": "r",
         "ownerReferences": [{
             "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "name": name, "uid": name,
         }],
     }}));
-    let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
+    let view = RemediationObject::read(Kind::PowerRemediation, &remediation).unwrap();
     target(index, &Key::new("ns", name), &view, None)
 }
 
@@ -116,8 +116,8 @@ fn f6_without_machines_control_plane_nodes_are_counted() {
     index.apply_node(&local, node("w", "True", &json!({})));
     assert_eq!(counted(&index, &by_node("a")), (3, 1));
     assert!(control_plane(&index, &by_node("w"), None).is_none());
-    let request = object(json!({ "metadata": { "name": "a", "namespace": "ns", "uid": "r" } }));
-    let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
+    let remediation = object(json!({ "metadata": { "name": "a", "namespace": "ns", "uid": "r" } }));
+    let view = RemediationObject::read(Kind::PowerRemediation, &remediation).unwrap();
     let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "a"));
     let me = |state: Option<&State>| active(&index, &id, &view, &by_node("a"), None, state);
     assert_eq!(me(None).control_plane_of, ["local"]);
@@ -159,8 +159,8 @@ fn f6_nodes_with_the_etcd_role_are_the_members_where_any_has_it() {
     assert!(plane.refuses().is_some());
     // A server without etcd costs no quorum, and still takes its turn with the members.
     assert!(control_plane(&index, &by_node("c0"), None).is_none());
-    let request = object(json!({ "metadata": { "name": "a", "namespace": "ns", "uid": "r" } }));
-    let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
+    let remediation = object(json!({ "metadata": { "name": "a", "namespace": "ns", "uid": "r" } }));
+    let view = RemediationObject::read(Kind::PowerRemediation, &remediation).unwrap();
     let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "a"));
     for (name, of) in [
         ("e0", vec!["local"]),
@@ -239,11 +239,11 @@ fn f6_node_that_its_machine_left_behind_counts_only_with_the_etcd_role() {
 #[test]
 fn quorum_is_overruled_only_by_the_uid_of_the_remediation() {
     for (value, overrules) in [("r", true), ("true", false), ("", false), ("r2", false)] {
-        let request = object(json!({ "metadata": {
+        let remediation = object(json!({ "metadata": {
             "name": "a", "namespace": "ns", "uid": "r",
             "annotations": { "rackhand.dev/override-quorum": value },
         }}));
-        let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
+        let view = RemediationObject::read(Kind::PowerRemediation, &remediation).unwrap();
         let config = Config::default();
         assert_eq!(overrules_quorum(&config, &view), overrules, "{value}");
         let ignoring = Config {
@@ -317,7 +317,7 @@ fn f6_begun_remediations_are_active_after_restart_before_observation() {
         index.apply(Kind::RemediationState, object(recorded));
     }
     let mut evaluated = BTreeMap::new();
-    let unevaluated = index.requests().into_iter().map(|(id, _)| id).collect();
+    let unevaluated = index.remediations().into_iter().map(|(id, _)| id).collect();
     let all = begun_by_others(&index, &evaluated, &unevaluated);
     let of = |name: &str| all.iter().find(|a| a.uid == format!("u-{name}"));
     assert_eq!(all.len(), 3, "{all:?}");
@@ -341,14 +341,14 @@ fn f6_openshift_master_counts_as_control_plane_without_node() {
     let role = json!({ "node-role.kubernetes.io/master": "" });
     index.apply_node(&Key::local(), node("b", "True", &role));
     index.apply_node(&Key::local(), node("d", "False", &role));
-    let request = object(json!({ "metadata": {
+    let remediation = object(json!({ "metadata": {
         "name": "m1", "namespace": "ns", "uid": "r",
         "ownerReferences": [{
             "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "name": "m1",
             "uid": "u1",
         }],
     }}));
-    let view = RemediationObject::read(Kind::PowerRemediation, &request).unwrap();
+    let view = RemediationObject::read(Kind::PowerRemediation, &remediation).unwrap();
     let with = |role: &str| {
         let machine = object(json!({
             "metadata": {

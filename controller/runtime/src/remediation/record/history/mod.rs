@@ -32,7 +32,7 @@ pub(in crate::remediation) fn record_history(
     memory: &Memory,
     outcome: Option<(&'static str, &'static str)>,
 ) {
-    let (Some(state), Some(request)) = (&memory.shell.state, &memory.snapshot.request) else {
+    let (Some(state), Some(remediation)) = (&memory.shell.state, &memory.snapshot.object) else {
         return;
     };
     let history = &scope.context.history;
@@ -46,7 +46,7 @@ pub(in crate::remediation) fn record_history(
     let timeline: Vec<_> = steps.map(|entry| entry.moved(ahead)).collect();
     let facts = EntryFacts {
         id: &scope.id,
-        object: &request.object,
+        object: &remediation.object,
         state: &state.on_wall(ahead),
         timeline: &timeline,
         node_cause: node_cause(scope, memory),

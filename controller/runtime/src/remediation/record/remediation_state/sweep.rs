@@ -55,9 +55,11 @@ impl RecordStore {
         let found = found.map_err(|e| ApiError::other(id.to_string(), words(&e)))?;
         // Without its kind there is no proof that it is gone.
         let Some(of) = found else { return Ok(()) };
-        let requests = api(&self.client, &of, &id.key.namespace);
-        let request = optional(call(id.to_string(), requests.get(&id.key.name)).await)?;
-        if request.is_some_and(|request| request.metadata.uid.as_deref() == Some(uid.as_str())) {
+        let remediations = api(&self.client, &of, &id.key.namespace);
+        let remediation = optional(call(id.to_string(), remediations.get(&id.key.name)).await)?;
+        if remediation
+            .is_some_and(|remediation| remediation.metadata.uid.as_deref() == Some(uid.as_str()))
+        {
             return Ok(());
         }
         let resource = self.resource().await?;

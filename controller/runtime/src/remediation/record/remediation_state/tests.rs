@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     remediation::{
         engine::RemediationLoop,
-        fixture::{Fixture, REQUEST, STATE, state},
+        fixture::{Fixture, REMEDIATION, STATE, state},
     },
     store::{
         clock,
@@ -32,19 +32,19 @@ async fn turn(engine: &mut RemediationLoop) {
     assert!(Box::pin(engine.run_once()).await.is_ok());
 }
 
-/// An engine whose request has no record, and a copy that says this.
+/// An engine whose remediation has no record, and a copy that says this.
 async fn forged(step: Step) -> (Fixture, RemediationLoop) {
     let fixture = Fixture::new(&state(step)).await;
     forget(&fixture);
     let bare = json!({ "metadata": { "finalizers": null } });
-    fixture.objects.change(REQUEST, &bare);
-    fixture.watch(Kind::PowerRemediation, REQUEST);
+    fixture.objects.change(REMEDIATION, &bare);
+    fixture.watch(Kind::PowerRemediation, REMEDIATION);
     let engine = fixture.engine();
     (fixture, engine)
 }
 
 #[tokio::test]
-async fn f15_state_that_stands_in_the_request_alone_decides_nothing() {
+async fn f15_state_that_stands_in_the_remediation_alone_decides_nothing() {
     for step in [
         Step::ConfirmingOff,
         Step::Tainting,
@@ -58,7 +58,7 @@ async fn f15_state_that_stands_in_the_request_alone_decides_nothing() {
             Some("Pending"),
             "{step:?}"
         );
-        let shown = fixture.objects.get(REQUEST).unwrap();
+        let shown = fixture.objects.get(REMEDIATION).unwrap();
         assert_eq!(shown["status"]["cursor"]["step"], "Pending", "{step:?}");
         assert!(shown["status"]["cursor"].get("off").is_none());
     }
@@ -79,10 +79,10 @@ async fn f15_forged_copy_is_written_again_and_changes_nothing() {
     let mut engine = fixture.engine();
     turn(&mut engine).await;
     let forged = json!({ "status": { "cursor": of_step(Step::Tainting) } });
-    fixture.objects.change(REQUEST, &forged);
-    fixture.watch(Kind::PowerRemediation, REQUEST);
+    fixture.objects.change(REMEDIATION, &forged);
+    fixture.watch(Kind::PowerRemediation, REMEDIATION);
     turn(&mut engine).await;
-    let shown = fixture.objects.get(REQUEST).unwrap();
+    let shown = fixture.objects.get(REMEDIATION).unwrap();
     assert_eq!(shown["status"]["cursor"]["step"], "PoweringOff");
     assert_eq!(step_recorded(&fixture).as_deref(), Some("PoweringOff"));
 }
@@ -167,7 +167,7 @@ async fn record_goes_with_its_remediation_and_not_before() {
     assert!(step_recorded(&fixture).is_some());
     // Another object has its name now.
     let other = json!({ "metadata": { "uid": "uid-r2" } });
-    fixture.objects.change(REQUEST, &other);
+    fixture.objects.change(REMEDIATION, &other);
     let swept = fixture.context.claims.records.delete_unneeded(&id, &record);
     swept.await.unwrap();
     assert!(step_recorded(&fixture).is_none());

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    remediation::fixture::{Fixture, IDENTITY, REQUEST, STATE, state},
+    remediation::fixture::{Fixture, IDENTITY, REMEDIATION, STATE, state},
     store::fake_api::{self, failure},
 };
 
@@ -16,8 +16,8 @@ fn claim_of(fixture: &Fixture) -> Option<String> {
     Some(object.pointer("/spec/claimedBy")?.as_str()?.to_owned())
 }
 
-fn request(fixture: &Fixture) -> DynamicObject {
-    serde_json::from_value(fixture.objects.get(REQUEST).unwrap()).unwrap()
+fn remediation(fixture: &Fixture) -> DynamicObject {
+    serde_json::from_value(fixture.objects.get(REMEDIATION).unwrap()).unwrap()
 }
 
 fn recorded(fixture: &Fixture) -> DynamicObject {
@@ -75,11 +75,11 @@ async fn f6_remediation_that_has_begun_is_listed_and_not_claimed() {
     lagging.data["spec"]["state"] = pending;
     fixture.index.apply(Kind::RemediationState, lagging);
     let latest = json!({ "metadata": { "labels": { "latest": "yes" } } });
-    fixture.objects.change(REQUEST, &latest);
+    fixture.objects.change(REMEDIATION, &latest);
     fixture.objects.change(STATE, &latest);
     fixture.context.claims.claim_remediations().await.unwrap();
     let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
-    let indexed = fixture.index.request(&id).unwrap();
+    let indexed = fixture.index.remediation(&id).unwrap();
     assert!(indexed.object.labels().contains_key("latest"));
     assert_eq!(claim_of(&fixture), None);
 }
@@ -89,7 +89,7 @@ async fn f6_remediation_that_changes_meanwhile_is_claimed_in_its_new_version() {
     let fixture = Fixture::new(&state(Step::Pending)).await;
     let touched = json!({ "metadata": { "labels": { "latest": "yes" } } });
     fixture.objects.change(STATE, &touched);
-    let listed = request(&fixture);
+    let listed = remediation(&fixture);
     let error = fixture.context.claims.claim(Kind::PowerRemediation, listed);
     let error = error.await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
@@ -109,7 +109,7 @@ async fn l1_remediation_whose_state_cannot_be_written_does_not_stop_the_others()
         (StatusCode::SERVICE_UNAVAILABLE, false),
     ] {
         let mut fixture = Fixture::new(&state(Step::Pending)).await;
-        let listed = request(&fixture);
+        let listed = remediation(&fixture);
         let context = Arc::get_mut(&mut fixture.context).unwrap();
         let client = fake_api::client(move |_| async move { failure(code) });
         let (served, index) = (fixture.served.clone(), fixture.index.clone());

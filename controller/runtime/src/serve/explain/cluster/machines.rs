@@ -142,7 +142,7 @@ impl Reader {
         }
         self.other_checks(Kind::MachineHealthCheck, namespace).await;
         if let Some(template) = &view.remediation_template {
-            self.requests(template, namespace).await;
+            self.remediations(template, namespace).await;
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Reader {
         }
         self.other_checks(Kind::OpenShiftCheck, namespace).await;
         match &view.remediation_template {
-            Some(template) => self.requests(template, namespace).await,
+            Some(template) => self.remediations(template, namespace).await,
             None if view.external_baremetal => {
                 self.list_optional(Kind::PowerRemediation, namespace).await;
                 // A host may be in any namespace.
@@ -187,7 +187,7 @@ impl Reader {
     }
 
     /// Lists the remediations, and notes whether their template exists.
-    async fn requests(&mut self, template: &TemplateRef, namespace: &str) {
+    async fn remediations(&mut self, template: &TemplateRef, namespace: &str) {
         let name = format!("{} {namespace}/{}", template.kind, template.name);
         match self.resource(template, &template.kind).await {
             Ok(resource) => {
@@ -195,16 +195,16 @@ impl Reader {
                 match self.get(&resource, &name, &key).await {
                     Ok(Some(_)) => {}
                     Ok(None) => self.note(format!(
-                        "{name} does not exist: no request can be created from it"
+                        "{name} does not exist: no remediation can be created from it"
                     )),
                     Err(why) => self.note(why),
                 }
             }
             Err(why) => self.note(format!(
-                "{name}: {why}, so no request can be created from it"
+                "{name}: {why}, so no remediation can be created from it"
             )),
         }
-        let kind = template.request_kind();
+        let kind = template.remediation_kind();
         let found = match self.resource(template, kind).await {
             Ok(resource) => listed(&self.client, &resource, namespace).await,
             Err(why) => Err(why),

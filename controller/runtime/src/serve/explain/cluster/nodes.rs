@@ -80,7 +80,7 @@ impl Reader {
             Ok(None) => {}
             Err(error) => self.note(words(&error)),
         }
-        let kind = reference.request_kind();
+        let kind = reference.remediation_kind();
         match self.served.pinned(&client, version, kind).await {
             Ok(Some(resource)) => match listed(&client, &resource, namespace).await {
                 Ok(found) => self.add(found),

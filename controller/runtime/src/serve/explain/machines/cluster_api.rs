@@ -71,7 +71,9 @@ pub(super) fn facts(
             || "its owner, which replaces it (no template is named)".into(),
             from_template,
         ),
-        request_kind: template.map_or("request", |t| t.request_kind()).into(),
+        remediation_kind: template
+            .map_or("remediation", |t| t.remediation_kind())
+            .into(),
         limit_is_default: view.max_unhealthy.is_none() && view.unhealthy_range.is_none(),
         limit_error: None,
         recorded: recorded(view.condition(REMEDIATION_ALLOWED)),
@@ -160,17 +162,19 @@ fn acted_for(
     let mut found = BTreeMap::new();
     for (machine, target) in fleet {
         let mut names = vec![check.meta.name.as_str()];
-        let mut claims = vec![claim(check, ownership, &target.request)];
+        let mut claims = vec![claim(check, ownership, &target.remediation)];
         for other in others
             .iter()
             .filter(|o| o.selector.matches(&machine.meta.labels))
         {
             let template = other.remediation_template.as_ref();
-            let request = template.map_or(MachineRemediation::None, |template| {
-                snapshot.seen.request(template, machine, &cluster.namespace)
+            let remediation = template.map_or(MachineRemediation::None, |template| {
+                snapshot
+                    .seen
+                    .remediation(template, machine, &cluster.namespace)
             });
             names.push(other.meta.name.as_str());
-            claims.push(claim(other, ownership, &request));
+            claims.push(claim(other, ownership, &remediation));
         }
         let acts = acting(&claims).and_then(|target| names.get(target));
         if let Some(acts) = acts.filter(|name| **name != check.meta.name) {
@@ -183,15 +187,15 @@ fn acted_for(
 fn claim(
     check: &MachineHealthCheckView,
     ownership: &Ownership,
-    request: &MachineRemediation,
+    remediation: &MachineRemediation,
 ) -> Claim {
     let meta = &check.meta;
     Claim {
         created: meta.created,
         name: meta.name.clone(),
         able: !ownership.paused(meta) && !meta.is_annotated_true(DRY_RUN_ANNOTATION),
-        requested: matches!(
-            request,
+        has_remediation: matches!(
+            remediation,
             MachineRemediation::Open | MachineRemediation::Deleting
         ),
     }

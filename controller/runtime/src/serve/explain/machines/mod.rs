@@ -162,7 +162,7 @@ pub(super) fn ambiguous(key: &Key) -> ExplainError {
 fn from_template(template: &TemplateRef) -> String {
     format!(
         "a {} from {} {} ({})",
-        template.request_kind(),
+        template.remediation_kind(),
         template.kind,
         template.name,
         template.api_version

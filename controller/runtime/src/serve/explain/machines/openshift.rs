@@ -76,8 +76,8 @@ pub(super) fn facts(
             _ => "deleting the Machine, which its owner replaces (no template is named)".into(),
         },
         rules,
-        request_kind: template
-            .map_or(kinds::POWER_REMEDIATION, |t| t.request_kind())
+        remediation_kind: template
+            .map_or(kinds::POWER_REMEDIATION, |t| t.remediation_kind())
             .into(),
         limit_is_default: view.max_unhealthy == Ok(None),
         limit_error: view.max_unhealthy.clone().err(),

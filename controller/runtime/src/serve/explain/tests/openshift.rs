@@ -220,7 +220,7 @@ fn explain_shows_progress_of_external_annotation_and_its_executor() {
         theirs.starts_with("leaves the host of Machine a-dead"),
         "{theirs}"
     );
-    let request = json!({
+    let remediation = json!({
         "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerRemediation",
         "metadata": {
             "name": "a-dead", "namespace": NAMESPACE, "uid": "r", "annotations": external,
@@ -231,7 +231,7 @@ fn explain_shows_progress_of_external_annotation_and_its_executor() {
         },
         "status": { "phase": "Running" },
     });
-    objects.push(request);
+    objects.push(remediation);
     assert_eq!(dead(&objects), "nothing more: its remediation is under way");
     find(&mut objects, "PowerRemediation", "a-dead")["status"]["phase"] = "Succeeded".into();
     assert_eq!(

@@ -220,8 +220,8 @@ fn host_view(host: &HostView, now: Timestamp) -> Markup {
                     ", " b title=(why) { "BMC does not answer" }
                 }
             }
-            @if let Some(request) = &host.remediation {
-                (explain_link(request, "why"))
+            @if let Some(remediation) = &host.remediation {
+                (explain_link(remediation, "why"))
             }
         }
     }

@@ -9,7 +9,7 @@ async fn requested() -> World {
     world.until("all are told healthy", all).await;
     world.fail(0);
     let made = |told: &RecordedEvent| told.made == [name(0)];
-    world.until("its request", made).await;
+    world.until("its remediation", made).await;
     world
 }
 

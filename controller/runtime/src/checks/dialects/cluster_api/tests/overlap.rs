@@ -28,7 +28,7 @@ impl World {
     /// Fails a Machine and returns the template of its remediation.
     async fn requested_from(&self, i: usize) -> String {
         self.fail(i);
-        self.until("its request", |told| told.from.contains_key(&name(i)))
+        self.until("its remediation", |told| told.from.contains_key(&name(i)))
             .await;
         self.server.0.lock().from[&name(i)].clone()
     }

@@ -71,10 +71,10 @@ async fn q2_equal_node_names_in_two_clusters_are_distinct() {
     world.until("the twin is healthy", counted).await;
     world.fail(0);
     let one = |told: &RecordedEvent| told.made == [name(0)];
-    world.until("the request of the first", one).await;
+    world.until("the remediation of the first", one).await;
     set(&other, "Unknown");
     let both = |told: &RecordedEvent| told.made == [name(0), "twin".to_owned()];
-    world.until("the request of the twin", both).await;
+    world.until("the remediation of the twin", both).await;
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn q7_deleted_remediation_is_created_again() {
     healthy(&world, 1).await;
     world.fail(0);
     let made = |n: usize| move |told: &RecordedEvent| told.made.len() == n;
-    world.until("its request", made(1)).await;
+    world.until("its remediation", made(1)).await;
     let conditions = |told: &RecordedEvent| told.written.get(&name(0)).is_some_and(|n| *n >= 2);
     world.until("its condition", conditions).await;
     let key = Key::new("ns", name(0));
@@ -138,7 +138,7 @@ async fn malformed_objects_are_reported_and_do_not_block_others() {
     world.fail_since(0, "2120-01-01T00:00:00Z");
     world.fail(1);
     let one = |told: &RecordedEvent| told.made == [name(1)];
-    world.until("the request of the other", one).await;
+    world.until("the remediation of the other", one).await;
     let conditions = |told: &RecordedEvent| told.written.get(&name(1)).is_some_and(|n| *n >= 2);
     world.until("its condition", conditions).await;
     assert_eq!(world.server.0.lock().made, [name(1)]);
@@ -197,7 +197,7 @@ async fn future_condition_sets_clock_skew_until_corrected() {
     // Other Machines are processed, and the unchanged condition is not written again.
     world.fail(2);
     let another = |told: &RecordedEvent| told.made.contains(&name(2));
-    world.until("the request of another", another).await;
+    world.until("the remediation of another", another).await;
     for i in 0..2 {
         let mended = serde_json::from_value(node(&name(i), "True")).unwrap();
         world.index.apply_seen_node(&Key::new("ns", "c"), mended);

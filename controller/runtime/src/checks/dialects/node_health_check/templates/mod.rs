@@ -79,7 +79,7 @@ pub(super) async fn one(
         Ok(usable) => usable,
         Err(disabled) => return Ok(Err(disabled)),
     };
-    let resource = template::find_kind(context, version, reference.request_kind()).await?;
+    let resource = template::find_kind(context, version, reference.remediation_kind()).await?;
     Ok(match resource {
         Ok(resource) => Ok(NodeTemplate {
             resource,
@@ -114,7 +114,7 @@ fn invalid(message: String) -> Disabled {
 /// Why a reference is invalid, regardless of the object.
 pub(crate) fn misnamed(reference: &NodeTemplateRef, openshift: bool) -> Option<Disabled> {
     let what = name_of(reference);
-    if reference.request_kind() == reference.kind {
+    if reference.remediation_kind() == reference.kind {
         return Some(invalid(format!(
             "the kind of {what} does not end with \"Template\""
         )));
@@ -238,7 +238,7 @@ impl NodeTemplate {
         DynamicObject {
             types: Some(TypeMeta {
                 api_version: of.api_version.clone(),
-                kind: of.request_kind.clone(),
+                kind: of.remediation_kind.clone(),
             }),
             metadata: serde_json::from_value(metadata).unwrap_or_default(),
             data: Value::Object(data),

@@ -8,7 +8,7 @@ use super::*;
 fn of() -> Template {
     Template {
         api_version: "x.y/v1".into(),
-        request_kind: "XRemediation".into(),
+        remediation_kind: "XRemediation".into(),
         namespace: "ns".into(),
         name: "t".into(),
     }

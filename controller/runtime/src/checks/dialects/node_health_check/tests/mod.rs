@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::*;
-use crate::checks::{engine::CheckEngine, remediations::external_requests::ExternalKind};
+use crate::checks::{engine::CheckEngine, remediations::external_remediations::ExternalKind};
 use fixture::*;
 
 #[tokio::test]
@@ -367,7 +367,7 @@ async fn f13_burst_settles_before_remediation_begins() {
 #[tokio::test]
 async fn new_engine_resumes_from_status_and_objects() {
     let mut rig = Fixture::new(&[("b", "False")]).await;
-    let request = |template: &str, uid: &str| {
+    let remediation = |template: &str, uid: &str| {
         json!({
             "apiVersion": "x.y/v1", "kind": "XRemediation",
             "metadata": {
@@ -385,7 +385,7 @@ async fn new_engine_resumes_from_status_and_objects() {
         })
     };
     // Created from an earlier template of the check.
-    let old = request("before", "old");
+    let old = remediation("before", "old");
     rig.server
         .0
         .lock()

@@ -161,13 +161,13 @@ async fn external_annotation_creates_remediation_only_without_openshift_controll
     world
         .until("the remediation is created", |told| made(told) == 1)
         .await;
-    let request = "/apis/rackhand.dev/v1alpha1/namespaces/ns/powerremediations/a";
-    let mut request = world.server.0.lock().objects[request].clone();
-    assert_eq!(request["spec"]["strategy"]["type"], "Reboot");
+    let remediation = "/apis/rackhand.dev/v1alpha1/namespaces/ns/powerremediations/a";
+    let mut remediation = world.server.0.lock().objects[remediation].clone();
+    assert_eq!(remediation["spec"]["strategy"]["type"], "Reboot");
     // The host has recovered: the annotation is removed first, and the remediation after it.
     world.node("a", "True", "2026-01-02T00:00:00Z");
-    request["status"] = json!({ "phase": "Succeeded" });
-    world.tell(Kind::PowerRemediation, request);
+    remediation["status"] = json!({ "phase": "Succeeded" });
+    world.tell(Kind::PowerRemediation, remediation);
     world.until_shown("check", 1, 1).await;
     let told = world.server.0.lock();
     let place = |what: &str| told.writes.iter().rposition(|write| write == what);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const REQUEST: &str = "/apis/rackhand.dev/v1alpha1/namespaces/ns/powerremediations/a";
+const REMEDIATION: &str = "/apis/rackhand.dev/v1alpha1/namespaces/ns/powerremediations/a";
 const CHECK: &str = "/apis/machine.openshift.io/v1beta1/namespaces/ns/machinehealthchecks/check";
 const MACHINE: &str = "/apis/machine.openshift.io/v1beta1/namespaces/ns/machines/a";
 const DELETED: &str = "DELETE powerremediations/a";
@@ -14,7 +14,7 @@ fn template() -> Value {
 }
 
 /// Serves the discovery of the kind of the remediations.
-fn serve_requests(world: &World) {
+fn serve_remediations(world: &World) {
     let served = json!({
         "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "rackhand.dev/v1alpha1",
         "resources": [{
@@ -29,7 +29,7 @@ fn serve_requests(world: &World) {
 /// A world in which one Machine has failed and has a remediation of its check.
 async fn requested() -> World {
     let world = World::start(vec![machine("a", |_| {})]).await;
-    serve_requests(&world);
+    serve_remediations(&world);
     world.tell(
         Kind::PowerRemediation,
         json!({
@@ -67,7 +67,7 @@ async fn withdrawn(world: &World, why: &str) {
             said && told.wrote(DELETED) == 1
         })
         .await;
-    assert!(!world.server.0.lock().objects.contains_key(REQUEST));
+    assert!(!world.server.0.lock().objects.contains_key(REMEDIATION));
 }
 
 #[tokio::test]
@@ -101,13 +101,15 @@ async fn f11_remediations_outside_narrowed_selector_are_withdrawn() {
 #[tokio::test]
 async fn f11_external_annotation_is_removed_before_its_remediation() {
     let world = World::start(vec![machine("a", |_| {})]).await;
-    serve_requests(&world);
+    serve_remediations(&world);
     world.node("a", "Unknown", LONG_AGO);
     let external = json!({ STRATEGY: "external-baremetal" });
     let (kind, object) = check("check", &external, &json!({}));
     world.tell(kind, object);
     world
-        .until("it is asked for", |told| told.objects.contains_key(REQUEST))
+        .until("it is asked for", |told| {
+            told.objects.contains_key(REMEDIATION)
+        })
         .await;
     world.until_shown("check", 1, 0).await;
     lose_check(&world, true);

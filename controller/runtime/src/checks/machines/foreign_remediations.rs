@@ -5,13 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use super::{RequestOwners, request_source::RequestSource};
+use super::{RemediationOwners, remediation_source::RemediationSource};
 use crate::{
     checks::{
         Context,
         engine::Watches,
-        remediations::external_requests::{
-            ExternalKind, ExternalRequests, KindWatches, WatchEvent,
+        remediations::external_remediations::{
+            ExternalKind, ExternalRemediations, KindWatches, WatchEvent,
         },
     },
     store::object::Key,
@@ -19,24 +19,24 @@ use crate::{
 
 /// The remediations of foreign kinds that checks create.
 #[derive(Default)]
-pub(super) struct ForeignRequests {
-    known: Arc<ExternalRequests<RequestOwners>>,
+pub(super) struct ForeignRemediations {
+    known: Arc<ExternalRemediations<RemediationOwners>>,
     /// Checks that wait for the first list of their kind of remediations.
     waiting: BTreeMap<Key, ExternalKind>,
     watching: KindWatches,
 }
 
-// === impl ForeignRequests ===
+// === impl ForeignRemediations ===
 
-impl ForeignRequests {
+impl ForeignRemediations {
     /// The known remediations.
-    pub(super) fn known(&self) -> &Arc<ExternalRequests<RequestOwners>> {
+    pub(super) fn known(&self) -> &Arc<ExternalRemediations<RemediationOwners>> {
         &self.known
     }
 
     /// Whether the remediations of a check are known. Otherwise it waits for the first list of their kind.
-    pub(super) fn is_known(&mut self, check: &Key, source: &RequestSource) -> bool {
-        if let RequestSource::External(kind) = source
+    pub(super) fn is_known(&mut self, check: &Key, source: &RemediationSource) -> bool {
+        if let RemediationSource::External(kind) = source
             && !self.known.synced(kind)
         {
             self.waiting.insert(check.clone(), kind.clone());
@@ -60,12 +60,12 @@ impl ForeignRequests {
     /// Watches exactly the kinds that these sources and the waiting checks need.
     pub(super) fn watch<'a>(
         &mut self,
-        sources: impl Iterator<Item = &'a RequestSource>,
+        sources: impl Iterator<Item = &'a RemediationSource>,
         context: &Arc<Context>,
         watches: &mut Watches<WatchEvent>,
     ) {
         let kinds = sources.filter_map(|source| match source {
-            RequestSource::External(kind) => Some(kind),
+            RemediationSource::External(kind) => Some(kind),
             _ => None,
         });
         let wanted: BTreeSet<_> = kinds.chain(self.waiting.values()).cloned().collect();

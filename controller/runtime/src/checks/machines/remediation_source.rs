@@ -3,13 +3,13 @@
 use rackhand_api::views::{Meta, TemplateRef};
 use rackhand_core::checks::machines::MachineRemediation;
 
-use super::RequestOwners;
+use super::RemediationOwners;
 use crate::{
     checks::{
         Context, facts,
         remediations::{
-            external_requests::{ExternalKind, ExternalRequests},
-            requests::is_ours,
+            external_remediations::{ExternalKind, ExternalRemediations},
+            lifecycle::is_ours,
         },
     },
     store::{
@@ -20,7 +20,7 @@ use crate::{
 
 /// Where the remediations of a check are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::checks) enum RequestSource {
+pub(in crate::checks) enum RemediationSource {
     /// The check creates none.
     Nowhere,
     /// The index.
@@ -29,13 +29,13 @@ pub(in crate::checks) enum RequestSource {
     External(ExternalKind),
 }
 
-// === impl RequestSource ===
+// === impl RemediationSource ===
 
-impl RequestSource {
+impl RemediationSource {
     pub(in crate::checks) fn of(namespace: &str, template: Option<&TemplateRef>) -> Self {
         match template {
             None => Self::Nowhere,
-            Some(t) => match is_ours(t.request_kind(), &t.api_version) {
+            Some(t) => match is_ours(t.remediation_kind(), &t.api_version) {
                 Some(kind) => Self::Index(kind),
                 None => Self::External(ExternalKind::of(namespace, t)),
             },
@@ -43,10 +43,10 @@ impl RequestSource {
     }
 
     /// The remediation of a Machine, by the Machine's name and UID.
-    pub(in crate::checks) fn request(
+    pub(in crate::checks) fn remediation(
         &self,
         context: &Context,
-        external: &ExternalRequests<RequestOwners>,
+        external: &ExternalRemediations<RemediationOwners>,
         machine: &Key,
         uid: &str,
     ) -> MachineRemediation {
@@ -55,20 +55,20 @@ impl RequestSource {
             Self::Index(kind) => {
                 let found = context
                     .index
-                    .request(&RemediationId::new(*kind, machine.clone()));
+                    .remediation(&RemediationId::new(*kind, machine.clone()));
                 found.map_or(MachineRemediation::None, |found| {
                     let meta = Meta::of(&found.object);
                     let owners = meta.owners.iter();
                     let owners: Vec<_> = owners
                         .map(|o| (o.kind.clone(), o.name.clone(), o.uid.clone()))
                         .collect();
-                    facts::request(uid, &owners, meta.is_deleting())
+                    facts::remediation(uid, &owners, meta.is_deleting())
                 })
             }
             Self::External(kind) => external
                 .get(kind, machine)
                 .map_or(MachineRemediation::None, |seen| {
-                    facts::request(uid, &seen.owners, seen.deleting)
+                    facts::remediation(uid, &seen.owners, seen.deleting)
                 }),
         }
     }
@@ -77,7 +77,7 @@ impl RequestSource {
     pub(in crate::checks) fn uid(
         &self,
         context: &Context,
-        external: &ExternalRequests<RequestOwners>,
+        external: &ExternalRemediations<RemediationOwners>,
         machine: &Key,
     ) -> Option<String> {
         match self {
@@ -85,7 +85,7 @@ impl RequestSource {
             Self::Index(kind) => {
                 let found = context
                     .index
-                    .request(&RemediationId::new(*kind, machine.clone()))?;
+                    .remediation(&RemediationId::new(*kind, machine.clone()))?;
                 found.object.metadata.uid.clone()
             }
             Self::External(kind) => Some(external.get(kind, machine)?.uid),

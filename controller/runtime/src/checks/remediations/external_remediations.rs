@@ -38,7 +38,7 @@ use crate::{
 const RETRY: Duration = Duration::from_secs(10);
 
 /// The stored part of a remediation.
-pub(in crate::checks) trait ExternalRequest:
+pub(in crate::checks) trait ExternalRemediation:
     Clone + PartialEq + Send + Sync + 'static
 {
     /// The parsed part of the object.
@@ -80,19 +80,19 @@ pub(in crate::checks) enum WatchEvent {
 struct KindState<R> {
     synced: bool,
     /// The remediations, each with its resourceVersion as a number.
-    requests: BTreeMap<Key, (R, Option<u64>)>,
+    remediations: BTreeMap<Key, (R, Option<u64>)>,
     deleted: Tombstones,
 }
 
 /// The remediations of all watched kinds.
-pub(in crate::checks) struct ExternalRequests<R> {
+pub(in crate::checks) struct ExternalRemediations<R> {
     known: RwLock<BTreeMap<ExternalKind, KindState<R>>>,
     moved: Notify,
 }
 
 /// A view of one kind for the comparison with a live read.
 struct KindView<'a, R> {
-    all: &'a ExternalRequests<R>,
+    all: &'a ExternalRemediations<R>,
     kind: &'a ExternalKind,
 }
 
@@ -103,7 +103,7 @@ impl ExternalKind {
         Self {
             namespace: namespace.to_owned(),
             api_version: template.api_version.clone(),
-            kind: template.request_kind().to_owned(),
+            kind: template.remediation_kind().to_owned(),
         }
     }
 }
@@ -134,15 +134,15 @@ impl<R> Default for KindState<R> {
     fn default() -> Self {
         Self {
             synced: false,
-            requests: BTreeMap::new(),
+            remediations: BTreeMap::new(),
             deleted: Tombstones::default(),
         }
     }
 }
 
-// === impl ExternalRequests ===
+// === impl ExternalRemediations ===
 
-impl<R> Default for ExternalRequests<R> {
+impl<R> Default for ExternalRemediations<R> {
     fn default() -> Self {
         Self {
             known: RwLock::default(),
@@ -151,7 +151,7 @@ impl<R> Default for ExternalRequests<R> {
     }
 }
 
-impl<R: ExternalRequest> ExternalRequests<R> {
+impl<R: ExternalRemediation> ExternalRemediations<R> {
     /// Whether the first list of a kind is complete.
     pub(in crate::checks) fn synced(&self, kind: &ExternalKind) -> bool {
         self.known.read().get(kind).is_some_and(|k| k.synced)
@@ -159,7 +159,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
 
     pub(in crate::checks) fn get(&self, kind: &ExternalKind, key: &Key) -> Option<R> {
         let known = self.known.read();
-        let (seen, _) = known.get(kind)?.requests.get(key)?;
+        let (seen, _) = known.get(kind)?.remediations.get(key)?;
         Some(seen.clone())
     }
 
@@ -167,8 +167,9 @@ impl<R: ExternalRequest> ExternalRequests<R> {
     pub(in crate::checks) fn all(&self) -> Vec<(ExternalKind, Key, R)> {
         let known = self.known.read();
         let of_kind = |(kind, known): (&ExternalKind, &KindState<R>)| {
-            let requests = known.requests.iter();
-            let all = requests.map(|(key, (seen, _))| (kind.clone(), key.clone(), seen.clone()));
+            let remediations = known.remediations.iter();
+            let all =
+                remediations.map(|(key, (seen, _))| (kind.clone(), key.clone(), seen.clone()));
             all.collect::<Vec<_>>()
         };
         known.iter().flat_map(of_kind).collect()
@@ -184,13 +185,13 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         let Some(known) = known.get_mut(kind) else {
             return false;
         };
-        let old = known.requests.get(&key);
+        let old = known.remediations.get(&key);
         let late = old.is_some_and(|(old, held)| old.uid() == seen.uid() && version < *held);
         if late || known.deleted.holds(Some(seen.uid())) {
             return false;
         }
         let changed = old.is_none_or(|(old, _)| *old != seen);
-        known.requests.insert(key, (seen, version));
+        known.remediations.insert(key, (seen, version));
         changed
     }
 
@@ -200,7 +201,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         let Some(known) = known.get_mut(kind) else {
             return false;
         };
-        let old = known.requests.remove(key);
+        let old = known.remediations.remove(key);
         if let Some((old, _)) = &old {
             known.deleted.put(old.uid());
         }
@@ -240,7 +241,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         };
         known.synced = true;
         let gone = known
-            .requests
+            .remediations
             .extract_if(.., |key, _| !listed.contains(key));
         gone.map(|(key, _)| key).collect()
     }
@@ -248,8 +249,8 @@ impl<R: ExternalRequest> ExternalRequests<R> {
     /// Drops a kind and returns its known remediations.
     pub(in crate::checks) fn forget(&self, kind: &ExternalKind) -> Vec<Key> {
         let known = self.known.write().remove(kind);
-        let requests = known.into_iter().flat_map(|known| known.requests);
-        requests.map(|(key, _)| key).collect()
+        let remediations = known.into_iter().flat_map(|known| known.remediations);
+        remediations.map(|(key, _)| key).collect()
     }
 
     /// Starts to accept remediations of a kind.
@@ -332,7 +333,7 @@ impl<R: ExternalRequest> ExternalRequests<R> {
         let known = self.known.read();
         known
             .get(kind)
-            .is_none_or(|known| known.requests.is_empty())
+            .is_none_or(|known| known.remediations.is_empty())
     }
 
     /// Records that the known remediations of a kind are stale: no decision uses them before the kind is listed
@@ -435,18 +436,18 @@ fn key_of(meta: &ObjectMeta) -> Key {
 
 // === impl KindView ===
 
-impl<R: ExternalRequest> View for KindView<'_, R> {
+impl<R: ExternalRemediation> View for KindView<'_, R> {
     fn names(&self) -> Vec<String> {
         let known = self.all.known.read();
-        let requests = known.get(self.kind).map(|known| known.requests.keys());
-        let keys = requests.into_iter().flatten();
+        let remediations = known.get(self.kind).map(|known| known.remediations.keys());
+        let keys = remediations.into_iter().flatten();
         keys.map(|key| object_name(&key.namespace, &key.name))
             .collect()
     }
 
     fn version(&self, name: &str) -> Option<u64> {
         let known = self.all.known.read();
-        let (_, version) = known.get(self.kind)?.requests.get(&Key::parse(name))?;
+        let (_, version) = known.get(self.kind)?.remediations.get(&Key::parse(name))?;
         *version
     }
 
@@ -466,9 +467,9 @@ mod tests {
     use kube::{api::PartialObjectMeta, core::DynamicObject};
 
     use super::*;
-    use crate::checks::machines::RequestOwners;
+    use crate::checks::machines::RemediationOwners;
 
-    fn request(name: &str, version: &str) -> PartialObjectMeta<DynamicObject> {
+    fn remediation(name: &str, version: &str) -> PartialObjectMeta<DynamicObject> {
         let meta = serde_json::json!({ "metadata": {
             "namespace": "ns", "name": name, "uid": name, "resourceVersion": version,
         }});
@@ -477,19 +478,19 @@ mod tests {
 
     #[test]
     fn external_kind_is_synced_after_first_list_and_drops_unlisted_objects() {
-        let external = ExternalRequests::<RequestOwners>::default();
+        let external = ExternalRemediations::<RemediationOwners>::default();
         let kind = ExternalKind {
             namespace: "ns".into(),
             api_version: "x.y/v1".into(),
             kind: "Other".into(),
         };
-        assert!(!external.put(&kind, &request("a", "1")), "not watched");
+        assert!(!external.put(&kind, &remediation("a", "1")), "not watched");
         external.begin(&kind);
         assert!(!external.synced(&kind));
         let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
-        assert!(external.put(&kind, &request("a", "2")));
-        assert!(!external.put(&kind, &request("a", "3")), "no change");
-        assert!(external.put(&kind, &request("b", "4")));
+        assert!(external.put(&kind, &remediation("a", "2")));
+        assert!(!external.put(&kind, &remediation("a", "3")), "no change");
+        assert!(external.put(&kind, &remediation("b", "4")));
         assert!(!external.synced(&kind));
         let listed = BTreeSet::from([b.clone()]);
         assert_eq!(external.sync(&kind, &listed), std::slice::from_ref(&a));
@@ -498,7 +499,7 @@ mod tests {
         assert!(external.remove(&kind, &b));
         assert!(!external.remove(&kind, &b));
         assert!(
-            !external.put(&kind, &request("b", "5")),
+            !external.put(&kind, &remediation("b", "5")),
             "the answer to a write that comes after the end"
         );
         assert!(external.forget(&kind).is_empty());
@@ -507,15 +508,15 @@ mod tests {
 
     #[test]
     fn older_resource_version_is_ignored() {
-        let external = ExternalRequests::<RequestOwners>::default();
+        let external = ExternalRemediations::<RemediationOwners>::default();
         let kind = ExternalKind {
             namespace: "ns".into(),
             api_version: "x.y/v1".into(),
             kind: "Other".into(),
         };
         external.begin(&kind);
-        external.put(&kind, &request("a", "5"));
-        external.put(&kind, &request("a", "3"));
+        external.put(&kind, &remediation("a", "5"));
+        external.put(&kind, &remediation("a", "3"));
         let view = KindView {
             all: &external,
             kind: &kind,

@@ -5,7 +5,7 @@ use rackhand_api::names::MADE_BY_ANNOTATION;
 
 use crate::{
     checks::remediations::{
-        external_requests::{ExternalKind, ExternalRequest, ExternalRequests},
+        external_remediations::{ExternalKind, ExternalRemediation, ExternalRemediations},
         withdrawal::{CreatedRemediation, Owner},
     },
     store::object::Key,
@@ -13,7 +13,7 @@ use crate::{
 
 /// Owners and creator of a remediation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::checks) struct RequestOwners {
+pub(in crate::checks) struct RemediationOwners {
     pub(in crate::checks) uid: String,
     /// Kind, name and UID of the owners.
     pub(in crate::checks) owners: Vec<(String, String, String)>,
@@ -22,9 +22,9 @@ pub(in crate::checks) struct RequestOwners {
     pub(in crate::checks) made_by: Option<String>,
 }
 
-// === impl RequestOwners ===
+// === impl RemediationOwners ===
 
-impl RequestOwners {
+impl RemediationOwners {
     /// The remediation as created by a check; `None` if no check created it, or it is being deleted. Its
     /// owners identify the Machine, in either dialect.
     pub(in crate::checks) fn made(
@@ -40,7 +40,7 @@ impl RequestOwners {
     }
 }
 
-impl ExternalRequest for RequestOwners {
+impl ExternalRemediation for RemediationOwners {
     /// Only metadata is read, not whole objects.
     type Wire = PartialObjectMeta<DynamicObject>;
 
@@ -63,7 +63,7 @@ impl ExternalRequest for RequestOwners {
     }
 }
 
-impl ExternalRequests<RequestOwners> {
+impl ExternalRemediations<RemediationOwners> {
     /// The remediations that checks have created and that are not being deleted.
     pub(in crate::checks) fn made(&self, owner: Owner) -> Vec<CreatedRemediation> {
         let all = self.all().into_iter();

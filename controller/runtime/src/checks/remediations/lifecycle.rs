@@ -12,7 +12,7 @@ use rackhand_api::{
         CLUSTER_NAME_LABEL, DIAGNOSTIC_INTERRUPT_ANNOTATION, EVIDENCE_TIMEOUT_ANNOTATION,
         MADE_BY_ANNOTATION, NODE_ACTION_ANNOTATION, OPENSHIFT_CLONED_FROM_GROUPKIND_ANNOTATION,
         OPENSHIFT_CLONED_FROM_NAME_ANNOTATION, POD_DELETION_ANNOTATION, groups, kinds,
-        request_kind,
+        remediation_kind,
     },
     views::{MachineView, RemediationTemplateView, TemplateRef, group_of},
 };
@@ -62,7 +62,7 @@ pub(in crate::checks) async fn create(
     let failed = |unusable: Unusable| {
         let Unusable { reason, why } = &unusable;
         context.events.send(&entry.object, true, reason, why);
-        Ok(EffectOutcome::RequestNotCreated(unusable))
+        Ok(EffectOutcome::RemediationNotCreated(unusable))
     };
     let template = match read {
         Ok(template) => template,
@@ -73,14 +73,14 @@ pub(in crate::checks) async fn create(
         return Err(gone());
     }
     let check = maker.check;
-    let mut body = request_body(&template.reference, &template.template, view, maker);
+    let mut body = remediation_body(&template.reference, &template.template, view, maker);
     context.ownership.mark(&mut body);
-    let requests = api(&context.client, &template.resource, &check.namespace);
+    let remediations = api(&context.client, &template.resource, &check.namespace);
     let what = format!("{} {}/{}", template.kind, check.namespace, machine.name);
     let made = context
         .writer
         .write("create_request", what, move || async move {
-            requests.create(&PostParams::default(), &body).await
+            remediations.create(&PostParams::default(), &body).await
         })
         .await;
     match made {
@@ -88,10 +88,10 @@ pub(in crate::checks) async fn create(
             if let Some(kind) = is_ours(&template.kind, &template.api_version) {
                 context.index.apply(kind, object);
             }
-            Ok(EffectOutcome::RequestCreated)
+            Ok(EffectOutcome::RemediationCreated)
         }
         // Created by the previous leader, and not observed yet.
-        Err(error) if error.is_conflict() => Ok(EffectOutcome::RequestCreated),
+        Err(error) if error.is_conflict() => Ok(EffectOutcome::RemediationCreated),
         Err(error) if matches!(error.label(), "invalid" | "forbidden") => failed(Unusable {
             reason: "RemediationRequestCreationFailed",
             why: error.to_string(),
@@ -102,7 +102,7 @@ pub(in crate::checks) async fn create(
 
 /// The remediation as Cluster API and OpenShift create it (docs/reference/cluster-api.md, Remediation;
 /// docs/reference/openshift.md, The check).
-fn request_body(
+fn remediation_body(
     reference: &TemplateRef,
     template: &RemediationTemplateView,
     machine: &MachineView,
@@ -112,7 +112,7 @@ fn request_body(
     let template = &template.template;
     let mut body = template.clone();
     let api_version = text(&body, "apiVersion").unwrap_or_else(|| reference.api_version.clone());
-    let kind = text(&body, "kind").unwrap_or_else(|| request_kind(&reference.kind).to_owned());
+    let kind = text(&body, "kind").unwrap_or_else(|| remediation_kind(&reference.kind).to_owned());
     let map = |field: &str| -> Map<String, Value> {
         let found = template
             .get("metadata")
@@ -199,16 +199,16 @@ pub(in crate::checks) async fn delete(
     context: &Context,
     api_version: &str,
     kind: &str,
-    request: &Key,
+    remediation: &Key,
     uid: String,
 ) -> Result<Deleted, ApiError> {
-    let what = format!("{kind} {request}");
+    let what = format!("{kind} {remediation}");
     let served = &context.served;
     let found = served.resource_of(&context.client, api_version, kind);
     let Some(resource) = found.await? else {
         return Ok(Deleted::Gone);
     };
-    let requests = api(&context.client, &resource, &request.namespace);
+    let remediations = api(&context.client, &resource, &remediation.namespace);
     let only = DeleteParams {
         preconditions: Some(Preconditions {
             uid: Some(uid),
@@ -216,9 +216,9 @@ pub(in crate::checks) async fn delete(
         }),
         ..DeleteParams::default()
     };
-    let name = request.name.clone();
+    let name = remediation.name.clone();
     let delete = move || async move {
-        let deleted = requests.delete(&name, &only).await;
+        let deleted = remediations.delete(&name, &only).await;
         deleted.map(|answer| answer.left())
     };
     let writer = &context.writer;
@@ -235,16 +235,16 @@ pub(in crate::checks) async fn delete_of_machine(
     context: &Context,
     api_version: &str,
     kind: &str,
-    request: &Key,
+    remediation: &Key,
     uid: String,
 ) -> Result<EffectOutcome, ApiError> {
-    let deleted = delete(context, api_version, kind, request, uid).await?;
+    let deleted = delete(context, api_version, kind, remediation, uid).await?;
     match (deleted, is_ours(kind, api_version)) {
         (Deleted::Left(object), Some(kind)) => context.index.apply(kind, *object),
-        (Deleted::Gone, Some(kind)) => context.index.delete(kind, request),
+        (Deleted::Gone, Some(kind)) => context.index.delete(kind, remediation),
         _ => {}
     }
-    Ok(EffectOutcome::RequestDeleted)
+    Ok(EffectOutcome::RemediationDeleted)
 }
 
 #[cfg(test)]
@@ -298,7 +298,7 @@ mod tests {
             "spec": { "strategy": { "type": "Reboot" } },
         });
         let template = self::template(&template);
-        let body = request_body(
+        let body = remediation_body(
             &reference(),
             &template,
             &machine(),
@@ -350,7 +350,7 @@ mod tests {
             uid: "cu",
             cause: None,
         };
-        let body = request_body(&reference(), &template, &machine, &maker);
+        let body = remediation_body(&reference(), &template, &machine, &maker);
         let metadata = serde_json::to_value(&body.metadata).unwrap();
         assert_eq!(
             metadata["annotations"],
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn template_may_set_kind_of_remediation() {
         let template = template(&json!({ "apiVersion": "x.y/v1", "kind": "Other" }));
-        let body = request_body(
+        let body = remediation_body(
             &reference(),
             &template,
             &machine(),

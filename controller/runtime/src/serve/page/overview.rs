@@ -205,7 +205,7 @@ fn running(
             Ok(reading) => reading.raw.clone(),
             Err(_) => "no answer".to_owned(),
         }),
-        timeline: now.timeline(live.history.timeline(&facts.observation.request.uid)),
+        timeline: now.timeline(live.history.timeline(&facts.observation.object.uid)),
         view: explain_remediation(facts, now.engine, now.ahead),
     }
 }
@@ -405,7 +405,7 @@ mod tests {
             at: second(at),
         };
         let finished = FinishedRemediation {
-            request: "PowerRemediation a/b".into(),
+            remediation: "PowerRemediation a/b".into(),
             node: None,
             host: None,
             created: second(3610),
