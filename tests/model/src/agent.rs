@@ -1,6 +1,6 @@
 //! The agent: its journal, and the queue of its operations.
 //!
-//! What is admitted, refused, recorded and overtaken is decided by the agent's own code: the ledger and the
+//! What is accepted, refused, recorded and overtaken is decided by the agent's own code: the ledger and the
 //! queue of `rackhand_agent_core`. Restated is, in `operation`, how an operation sends and reads.
 
 use std::{convert::Infallible, time::Duration};
@@ -131,7 +131,7 @@ impl Agent {
         } else {
             Action::Off { hold: true }
         };
-        let admission = StartRequest {
+        let start_request = StartRequest {
             id: id.to_owned(),
             key: HOST.into(),
             host: "host-7".into(),
@@ -148,8 +148,8 @@ impl Agent {
             lifetime: Lifetime::default(),
             now: self.clock(),
         };
-        let (admitted, changes) = value(admission.decide(&self.ledger));
-        match admitted {
+        let (accepted, changes) = value(start_request.decide(&self.ledger));
+        match accepted {
             StartAnswer::Known(_) => return Beginning::Known,
             StartAnswer::Refused(_) => return Beginning::Refused,
             StartAnswer::Started { .. } => self.commit(changes),
@@ -301,8 +301,8 @@ impl Agent {
     }
 
     /// Whether the agent lets an operator switch the other host that the outlets feed.
-    pub(crate) fn admits_sibling(&self, on: bool) -> bool {
-        let admission = StartRequest {
+    pub(crate) fn accepts_sibling(&self, on: bool) -> bool {
+        let start_request = StartRequest {
             id: "sibling".into(),
             key: SIBLING.into(),
             host: "host-8".into(),
@@ -320,8 +320,8 @@ impl Agent {
             lifetime: Lifetime::default(),
             now: self.clock(),
         };
-        let (admitted, _) = value(admission.decide(&self.ledger));
-        matches!(admitted, StartAnswer::Started { .. })
+        let (accepted, _) = value(start_request.decide(&self.ledger));
+        matches!(accepted, StartAnswer::Started { .. })
     }
 
     /// An operation makes sure that it may switch off outlets that also feed another host, of which this was

@@ -462,7 +462,7 @@ impl World {
         beginning
     }
 
-    /// Begins a diagnostic interrupt; whether the agent admits it, or did before.
+    /// Begins a diagnostic interrupt; whether the agent accepts it, or did before.
     fn begin_interrupt(&mut self, held: &Held, id: &str) -> bool {
         let limit = policy(self).evidence_timeout;
         let beginning = self.begin(held, (id, false), Duration::ZERO, limit);

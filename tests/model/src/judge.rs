@@ -118,7 +118,7 @@ impl World {
             step,
             Some(
                 Step::Holding | Step::PoweringOff | Step::AwaitingConfirmation
-                    // It was admitted before the remediation was withdrawn.
+                    // It was accepted before the remediation was withdrawn.
                     | Step::Aborting
             )
         );

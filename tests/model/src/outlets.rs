@@ -117,14 +117,14 @@ impl World {
         })
     }
 
-    /// An operator switches the other host by its BMC, as far as the agent admits it.
+    /// An operator switches the other host by its BMC, if the agent accepts it.
     pub(crate) fn switch_sibling(&mut self, on: bool) {
         if self.read_sibling().is_none() {
             return;
         }
-        let admitted = self.agent.admits_sibling(on);
+        let accepted = self.agent.accepts_sibling(on);
         if let Some(outlets) = &mut self.outlets
-            && admitted
+            && accepted
             && outlets.feeds()
         {
             outlets.sibling = outlets.sibling.map(|_| on);

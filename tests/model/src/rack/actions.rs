@@ -63,7 +63,7 @@ pub enum Action {
     /// A call arrives.
     Arrive(usize),
     /// The journal of an agent decides about a request to begin an operation.
-    Admit(usize, usize),
+    Accept(usize, usize),
     /// The journal writes what was answered already: only with a breakage.
     Write(usize),
     /// An operation does its next act.
@@ -100,7 +100,7 @@ impl Rack {
                 all.push(Action::Start(at));
                 continue;
             };
-            all.extend((0..process.pending.len()).map(|which| Action::Admit(at, which)));
+            all.extend((0..process.pending.len()).map(|which| Action::Accept(at, which)));
             let runs = process.runs.iter().enumerate();
             let ready = runs.filter(|(_, run)| self.can_act(at, run, breakage));
             all.extend(ready.map(|(which, _)| Action::Act(at, which)));
@@ -181,7 +181,7 @@ impl Rack {
                 let message = rack.network.remove(which);
                 rack.delivers(message, breakage);
             }
-            Action::Admit(at, which) => rack.admit(at, which, breakage),
+            Action::Accept(at, which) => rack.accept(at, which, breakage),
             Action::Write(at) => rack.keep_promises(at),
             Action::Act(at, which) => rack.acts(at, which, breakage),
             Action::Expire => rack.time += 1,

@@ -119,14 +119,14 @@ impl Rack {
     }
 
     /// The journal decides about a request to begin an operation.
-    pub fn admit(&mut self, at: usize, which: usize, breakage: Option<Breakage>) {
+    pub fn accept(&mut self, at: usize, which: usize, breakage: Option<Breakage>) {
         let now = self.time;
         let agent = self.agent(at);
         let Some(process) = agent.process.as_mut() else {
             return;
         };
         let Pending {
-            request: admission,
+            request: start_request,
             until,
             awaited,
         } = process.pending.remove(which);
@@ -138,15 +138,15 @@ impl Rack {
             }
             return;
         }
-        let mut asked = (*admission).clone();
+        let mut asked = (*start_request).clone();
         if let Some(breakage) = breakage {
             breakage.request(&mut asked, &agent.disk.ledger);
         }
         asked.now = now;
         let mut holds = agent.disk.ledger.holds.values();
         let held = holds.any(|hold| hold.owner == REMEDIATION);
-        let (admitted, changes) = value(asked.decide(&*agent.disk.ledger));
-        let answer = match admitted {
+        let (accepted, changes) = value(asked.decide(&*agent.disk.ledger));
+        let answer = match accepted {
             StartAnswer::Known(_) => Answer::Done,
             StartAnswer::Refused(_) => Answer::Refused,
             StartAnswer::Started { .. } => {
@@ -155,8 +155,8 @@ impl Rack {
                 } else {
                     agent.disk.commit(changes);
                 }
-                self.check_admission(at, &admission, held);
-                self.start_run(at, &admission, until);
+                self.check_start(at, &start_request, held);
+                self.start_run(at, &start_request, until);
                 Answer::Done
             }
         };
@@ -164,7 +164,7 @@ impl Rack {
             .disk
             .ledger
             .operations
-            .contains_key(&admission.id);
+            .contains_key(&start_request.id);
         if answer == Answer::Done && !is_written {
             self.broken(Wrong::Unwritten);
         }
@@ -183,9 +183,9 @@ impl Rack {
         }
     }
 
-    fn check_admission(&mut self, at: usize, admission: &StartRequest, held: bool) {
-        let Authority::Controller { term, sequence, .. } = admission.authority else {
-            if held && admission.action == Action::On && !admission.force {
+    fn check_start(&mut self, at: usize, start_request: &StartRequest, held: bool) {
+        let Authority::Controller { term, sequence, .. } = start_request.authority else {
+            if held && start_request.action == Action::On && !start_request.force {
                 self.broken(Wrong::Held);
             }
             return;

@@ -102,7 +102,7 @@ fn next_of_healed(rack: &Rack, breakage: Option<Breakage>) -> Next<Rack, Action>
 fn urgency(action: Action) -> u8 {
     match action {
         Action::Start(_) | Action::Reopen(_) | Action::Write(_) => 5,
-        Action::Arrive(_) | Action::Admit(..) => 4,
+        Action::Arrive(_) | Action::Accept(..) => 4,
         Action::Act(..) => 3,
         Action::Probe(_) => 2,
         Action::Lead => 1,

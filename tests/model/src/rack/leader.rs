@@ -335,7 +335,7 @@ impl Rack {
                 let until = self.store.pin.as_ref().map_or(0, |pin| pin.until);
                 if let Some(agent) = self.leader.commands_through() {
                     let latest = (self.leader.starts[agent], until);
-                    let request = Arc::new(self.admission(agent));
+                    let request = Arc::new(self.start_request(agent));
                     self.send(agent, Call::Begin { request, latest });
                 }
             }
@@ -364,7 +364,7 @@ impl Rack {
         }
     }
 
-    fn admission(&mut self, agent: usize) -> StartRequest {
+    fn start_request(&mut self, agent: usize) -> StartRequest {
         let action = match self.store.step {
             Step::Off => Action::Off { hold: true },
             _ => Action::On,

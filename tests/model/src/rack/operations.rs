@@ -27,27 +27,27 @@ fn kept(ledger: &Ledger) -> Retention {
 
 impl Rack {
     /// Starts an operation, and ends those that it overtakes.
-    pub fn start_run(&mut self, at: usize, admission: &StartRequest, until: Option<i64>) {
+    pub fn start_run(&mut self, at: usize, start_request: &StartRequest, until: Option<i64>) {
         let agent = self.agent(at);
-        let is_new = agent.history.started.insert(admission.id.clone());
+        let is_new = agent.history.started.insert(start_request.id.clone());
         let Some(process) = agent.process.as_mut() else {
             return;
         };
-        let rank = OperationRank::of(admission.action);
+        let rank = OperationRank::of(start_request.action);
         let (number, overtaken) = process.queue.join(HOST, rank);
         for run in &mut process.runs {
             run.cancelled |= overtaken.contains(&run.number);
         }
         process.runs.push(Run {
-            id: admission.id.clone(),
-            action: admission.action,
-            of_controller: matches!(admission.authority, Authority::Controller { .. }),
+            id: start_request.id.clone(),
+            action: start_request.action,
+            of_controller: matches!(start_request.authority, Authority::Controller { .. }),
             until,
-            force: admission.force,
+            force: start_request.force,
             number,
             phase: Phase::Waiting,
             cancelled: false,
-            is_attended: admission.lifetime.is_attended,
+            is_attended: start_request.lifetime.is_attended,
             is_half: false,
         });
         if !is_new {

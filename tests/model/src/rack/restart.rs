@@ -62,12 +62,12 @@ impl Rack {
     fn finish_cycles(&mut self, at: usize, interrupted: &[String]) {
         let ledger = &*self.agents[at].disk.ledger;
         for owed in value(ledger::owed_power_ons(ledger, interrupted)) {
-            let admission = super::operator::request(&owed.id, Action::On, false);
+            let start_request = super::operator::request(&owed.id, Action::On, false);
             let agent = self.agent(at);
-            let (admitted, changes) = value(admission.clone().decide(&*agent.disk.ledger));
-            if matches!(admitted, StartAnswer::Started { .. }) {
+            let (accepted, changes) = value(start_request.clone().decide(&*agent.disk.ledger));
+            if matches!(accepted, StartAnswer::Started { .. }) {
                 agent.disk.commit(changes);
-                self.start_run(at, &admission, None);
+                self.start_run(at, &start_request, None);
             }
         }
     }
@@ -82,8 +82,8 @@ impl Rack {
             "reset" => Action::Reset,
             _ => Action::Off { hold: true },
         };
-        let admission = super::operator::request(id, action, known.force);
-        self.start_run(at, &admission, None);
+        let start_request = super::operator::request(id, action, known.force);
+        self.start_run(at, &start_request, None);
     }
 
     /// The journal is lost: the agent ends, and starts with an empty one.

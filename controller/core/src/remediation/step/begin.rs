@@ -280,7 +280,7 @@ impl StepContext<'_> {
     }
 
     /// F6: returns to waiting if another member of the control plane has failed since this one was
-    /// admitted. Nothing is switched yet.
+    /// let through. Nothing is switched yet.
     pub(super) fn quorum_lost(&self, s: &State) -> Option<Decision> {
         let why @ Reason::ControlPlaneQuorum(_) = self.o.conflict.clone()? else {
             return None;
