@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", global = true)]
     kubeconfig: Option<PathBuf>,
 
-    /// Watch only this namespace; without it all.
+    /// Watch only this namespace; by default all namespaces.
     #[arg(long)]
     namespace: Option<String>,
 
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     metrics_tls_dir: Option<PathBuf>,
 
     /// Which health checks are evaluated: `auto` evaluates all checks of a kind whose CRD Rackhand has
-    /// installed, and of other kinds those annotated rackhand.dev/evaluate="true".
+    /// installed, and checks of other kinds only if they are annotated rackhand.dev/evaluate="true".
     #[arg(long, value_enum, default_value = "auto", global = true)]
     health_checks: Checks,
 
@@ -108,13 +108,12 @@ pub(crate) struct Args {
     #[arg(long, default_value = "5s", value_parser = evidence_time)]
     evidence_timeout: Duration,
 
-    /// Time for which a remediation does not begin while the owner of its Machine announces that it updates the
-    /// Machine in place.
+    /// How long a remediation waits to begin while the owner of its Machine updates the Machine in place.
     #[arg(long, default_value = "30m", value_parser = seconds)]
     in_place_update_timeout: Duration,
 
-    /// Age of a BareMetalHost from which a hold key of Rackhand on it, whose remediation no longer exists, is
-    /// removed. After a move or a restore the remediation may be created later than the host.
+    /// Minimum age of a BareMetalHost before a hold key of Rackhand whose remediation does not exist is removed from
+    /// it. After a move or a restore, the remediation may be created later than the host.
     #[arg(long, default_value = "10m", value_parser = seconds)]
     orphaned_hold_age: Duration,
 
@@ -127,7 +126,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "stay-off")]
     drain_policy: Drain,
 
-    /// Time during which a workload cluster may be unreachable after a host was confirmed off.
+    /// How long a workload cluster may be unreachable after a host was confirmed off.
     #[arg(long, default_value = "10m", value_parser = seconds)]
     defer_timeout: Duration,
 
@@ -157,13 +156,13 @@ pub(crate) struct Args {
     #[arg(long, default_value = "5m", value_parser = seconds)]
     bmc_check_interval: Duration,
 
-    /// Whether annotations count by which a person approves a remediation, confirms its power-off or overrules a
-    /// check of it. The admission policy of deploy/kustomize/persons, which needs Kubernetes 1.30, makes the API
-    /// server ask who may set them; without it, everybody may who can write a remediation.
+    /// Whether the annotations count with which a person approves a remediation, confirms its power-off or overrules
+    /// one of its checks. The admission policy of deploy/kustomize/persons, which needs Kubernetes 1.30, makes the API
+    /// server check who may set them; without it, everybody may who can write a remediation.
     #[arg(long, value_enum, default_value = "accepted")]
     words_of_persons: Words,
 
-    /// Set timeAdded on the out-of-service taint. Some releases of Rancher fail on it for Nodes of RKE2 clusters.
+    /// Set timeAdded on the out-of-service taint. Some releases of Rancher cannot handle it on Nodes of RKE2 clusters.
     #[arg(long)]
     taint_time: bool,
 

@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Rehearse {
     /// File with MachineHealthChecks of Cluster API or OpenShift, the Clusters, NodeHealthChecks of medik8s,
-    /// PowerPolicies, and the HostHistories of before; may be repeated.
+    /// PowerPolicies, and HostHistories from before the recording; may be repeated.
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
@@ -31,8 +31,7 @@ pub(crate) struct Rehearse {
     #[arg(long, value_name = "FILE", required = true)]
     history: Vec<PathBuf>,
 
-    /// File for a second rehearsal in place of those of --file, with which the first one is compared; may be
-    /// repeated.
+    /// File for a second rehearsal that uses it instead of the --file files, to compare the two; may be repeated.
     #[arg(long, value_name = "FILE")]
     compare_with: Vec<PathBuf>,
 
@@ -54,7 +53,7 @@ pub(crate) struct Record {
     #[arg(long, value_name = "FILE")]
     workload_kubeconfig: Option<PathBuf>,
 
-    /// How long it is recorded; without it until it is interrupted.
+    /// How long to record; by default until interrupted.
     #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
     time: Option<Duration>,
 

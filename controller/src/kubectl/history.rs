@@ -23,7 +23,7 @@ const PAGE: u32 = 500;
 /// Which remediations are shown, and how.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct History {
-    /// A Node, a host, or rack/host; without it all hosts.
+    /// A Node, a host, or rack/host; by default all hosts.
     name: Option<String>,
 
     /// Only remediations that began within this time, such as 12h or 7d.

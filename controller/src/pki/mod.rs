@@ -34,7 +34,7 @@ pub(crate) enum Pki {
         #[arg(long, default_value = "rackhand")]
         trust_domain: String,
 
-        /// Days of validity of the CA.
+        /// Validity of the CA in days.
         #[arg(long, value_name = "DAYS", default_value_t = 3650, value_parser = days())]
         days: u32,
     },
@@ -107,7 +107,7 @@ pub(crate) struct Directory {
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Validity {
-    /// Days of validity of the certificate, limited by its CA.
+    /// Validity of the certificate in days; it does not outlast its CA.
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = days())]
     days: u32,
 }

@@ -32,8 +32,8 @@ const PAGE: u32 = 500;
 /// Which workload clusters are searched.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct Clusters {
-    /// Workload cluster, as NAMESPACE/NAME of its Cluster, that is not searched for taints, because it is
-    /// out of reach for good; may be repeated.
+    /// Do not search this workload cluster (NAMESPACE/NAME of its Cluster) for taints, because it is permanently
+    /// out of reach; may be repeated.
     #[arg(long = "skip-cluster", value_name = "NAMESPACE/NAME")]
     skipped: Vec<String>,
 }
