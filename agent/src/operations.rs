@@ -12,7 +12,7 @@ use crate::{
     cli::{OperationsAction, OperationsArgs, Output},
     client::connect_error,
     output::{TableRow, outcome_word, print, state_word},
-    power::{PATIENT, connect},
+    power::{CALL_TIMEOUT, connect},
 };
 
 #[derive(Debug, Serialize)]
@@ -193,7 +193,7 @@ pub(crate) async fn operations(args: OperationsArgs) -> anyhow::Result<ExitCode>
                 force: args.common.force,
                 term: None,
             });
-            request.set_timeout(PATIENT);
+            request.set_timeout(CALL_TIMEOUT);
             client
                 .cancel(request)
                 .await
@@ -213,7 +213,7 @@ async fn list(
     asked: v1::ListOperationsRequest,
 ) -> anyhow::Result<Vec<Row>> {
     let mut request = Request::new(asked);
-    request.set_timeout(PATIENT);
+    request.set_timeout(CALL_TIMEOUT);
     let listed = connect(common).await?.list_operations(request).await;
     let listed = listed
         .map_err(|status| connect_error::call(&status))?

@@ -16,7 +16,7 @@ use crate::{
         exit_code::{ExitStatus, Fault},
         print,
     },
-    power::{self, PATIENT, PowerRequest, SwitchedDevice, connect},
+    power::{self, CALL_TIMEOUT, PowerRequest, SwitchedDevice, connect},
 };
 
 pub(crate) async fn pdu(args: PduArgs) -> anyhow::Result<ExitCode> {
@@ -96,7 +96,7 @@ fn note(pdu: &str, error: &str) -> String {
 async fn list(args: PduListArgs) -> anyhow::Result<ExitCode> {
     let mut client = connect(&args.common).await?;
     let mut request = Request::new(v1::ListPdusRequest {});
-    request.set_timeout(PATIENT);
+    request.set_timeout(CALL_TIMEOUT);
     let listed = client.list_pdus(request).await;
     let listed = listed.map_err(|status| connect_error::call(&status))?;
     let rows = listed.into_inner().pdus.into_iter().map(|pdu| {

@@ -11,7 +11,7 @@ use crate::{
     cli::{Output, TermAction, TermArgs},
     client::connect_error,
     output::{TableRow, print},
-    power::{PATIENT, connect},
+    power::{CALL_TIMEOUT, connect},
 };
 
 #[derive(Debug, Serialize)]
@@ -86,7 +86,7 @@ pub(crate) async fn term(args: TermArgs) -> anyhow::Result<ExitCode> {
     match args.action {
         TermAction::List(args) => {
             let mut request = Request::new(v1::ListTermsRequest {});
-            request.set_timeout(PATIENT);
+            request.set_timeout(CALL_TIMEOUT);
             let listed = connect(&args.common).await?.list_terms(request).await;
             let listed = listed
                 .map_err(|status| connect_error::call(&status))?
@@ -103,7 +103,7 @@ pub(crate) async fn term(args: TermArgs) -> anyhow::Result<ExitCode> {
                 to: args.to,
                 reason: args.reason,
             });
-            request.set_timeout(PATIENT);
+            request.set_timeout(CALL_TIMEOUT);
             let done = connect(&args.common).await?.set_back_term(request).await;
             let done = done
                 .map_err(|status| connect_error::call(&status))?

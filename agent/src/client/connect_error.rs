@@ -21,8 +21,8 @@ pub(crate) fn local(socket: &Path, error: &ConnectError) -> anyhow::Error {
              --direct connects to the BMCs without an agent"
         ),
         Some(ErrorKind::ConnectionRefused) => format!(
-            "no agent behind the socket {at}: it was there and is gone. Look why (systemctl status \
-             rackhand-agent) and start it; --direct goes to the BMCs without one"
+            "nothing listens on the socket {at}: the agent has stopped. Find out why (systemctl status \
+             rackhand-agent) and start it; --direct connects to the BMCs without an agent"
         ),
         Some(ErrorKind::PermissionDenied) => format!(
             "no permission for the socket {at} of the agent: run this as root or as a member of its group, \
@@ -38,8 +38,8 @@ pub(crate) fn remote(error: &ConnectError) -> anyhow::Error {
     let next = match error {
         ConnectError::Endpoint { .. } => return Usage(format!("--agent: {error}")).into(),
         ConnectError::Unreachable { .. } | ConnectError::Timeout { .. } => {
-            "see that the address is right, that the agent runs there and has `listen`, and that \
-             no firewall is between"
+            "check that the address is right, that the agent runs there and has `listen`, and that \
+             no firewall blocks the port"
         }
         ConnectError::Untrusted { .. } => {
             "see that --agent and --rack belong together, and that ca.crt in --tls-dir is that of \

@@ -23,7 +23,7 @@ pub(crate) use switch::{PowerRequest, SwitchOptions, SwitchedDevice, one, switch
 /// Maximum number of hosts that are switched concurrently.
 const AT_ONCE: usize = 256;
 /// Time limit of agent calls that involve no BMC.
-pub(crate) const PATIENT: Duration = Duration::from_secs(30);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn power(args: PowerArgs) -> anyhow::Result<ExitCode> {
     let (args, to) = match args.action {
@@ -113,7 +113,7 @@ pub(crate) async fn known(
     client: &mut PowerClient<Channel>,
 ) -> anyhow::Result<v1::ListHostsResponse> {
     let mut request = Request::new(v1::ListHostsRequest {});
-    request.set_timeout(PATIENT);
+    request.set_timeout(CALL_TIMEOUT);
     let listed = client.list_hosts(request).await;
     Ok(listed
         .map_err(|status| connect_error::call(&status))?

@@ -40,13 +40,13 @@ pub(crate) enum PowerRequest {
 }
 
 /// Default time limit of an operation.
-const PATIENCE: Duration = Duration::from_secs(300);
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(300);
 /// Time for BMC and host beyond the requested waits.
-const AMPLE: Duration = Duration::from_secs(120);
+const DEADLINE_SLACK: Duration = Duration::from_secs(120);
 /// Time limit of one attempt to begin an operation, which involves no BMC.
 const CALL: Duration = Duration::from_secs(5);
 /// Time after its deadline for which an outcome is awaited.
-const LATE: Duration = Duration::from_secs(30);
+const OUTCOME_GRACE: Duration = Duration::from_secs(30);
 
 impl PowerRequest {
     fn action(self) -> Action {
@@ -84,7 +84,7 @@ impl PowerRequest {
             Self::Cycle { hold_off } => hold_off,
             Self::On | Self::Off | Self::Reset | Self::Nmi => Duration::ZERO,
         };
-        PATIENCE.max(wait.saturating_add(AMPLE))
+        DEFAULT_DEADLINE.max(wait.saturating_add(DEADLINE_SLACK))
     }
 }
 
@@ -335,7 +335,7 @@ pub(crate) async fn one(
             row.end = ExitStatus::Done;
         }
         Ok(_) => {
-            let patience = OutcomeTimeout::new(timeout.saturating_add(LATE));
+            let patience = OutcomeTimeout::new(timeout.saturating_add(OUTCOME_GRACE));
             match follow(
                 &mut client,
                 &operation,
@@ -349,7 +349,7 @@ pub(crate) async fn one(
                     let is_cut = outcome.code() == v1::OutcomeCode::Interrupted;
                     settle(&mut row, to, outcome);
                     if is_cut && matches!(to, PowerRequest::Cycle { .. }) {
-                        let patience = OutcomeTimeout::new(PATIENCE);
+                        let patience = OutcomeTimeout::new(DEFAULT_DEADLINE);
                         let on = format!("{operation}/on/1");
                         let of = (host.as_str(), options.device.device);
                         if let Ok(on) = follow(&mut client, &on, of, patience, live).await {

@@ -15,7 +15,7 @@ use super::caller::{Caller, living, owner};
 use crate::engine::{Callers, Settings, Siblings, Target, ValidatedRequest, resolve};
 
 /// Time for the BMC and the host beyond the requested waits.
-const AMPLE: Duration = Duration::from_secs(60);
+const DEADLINE_SLACK: Duration = Duration::from_secs(60);
 /// Default limit of a shutdown: Kubernetes allows a pod 30 s, and systemd a service 90 s.
 const SHUT_DOWN: Duration = Duration::from_secs(180);
 /// Default time off in a cycle, for the capacitors of the host.
@@ -62,7 +62,11 @@ impl RequestValidator {
         )?;
         let deadline = time("deadline", request.deadline.as_ref())?;
         // The default is long enough for the requested goal.
-        let deadline = deadline.unwrap_or(times.operation.max(goal.least().saturating_add(AMPLE)));
+        let deadline = deadline.unwrap_or(
+            times
+                .operation
+                .max(goal.least().saturating_add(DEADLINE_SLACK)),
+        );
         check_deadline(deadline, goal.least()).map_err(Status::invalid_argument)?;
         if action == (Action::Off { hold: true })
             && owner.trim().is_empty()

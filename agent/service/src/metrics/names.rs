@@ -60,7 +60,7 @@ impl Metrics {
         );
         r.register(
             "journal_errors",
-            "Writes that the journal did not take",
+            "Failed journal writes",
             m.journal_errors.clone(),
         );
         r.register(

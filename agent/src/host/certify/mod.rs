@@ -38,7 +38,7 @@ use crate::{
         exit_code::{ExitStatus, Refused, Usage},
         private_files,
     },
-    power::{PATIENT, SwitchOptions, SwitchedDevice, connect, known, meant},
+    power::{CALL_TIMEOUT, SwitchOptions, SwitchedDevice, connect, known, meant},
     signals::EndSignals,
 };
 use leftover::leftover;
@@ -164,7 +164,7 @@ async fn refuse_used(client: &mut Client, host: &v1::Host) -> anyhow::Result<()>
         running_only: true,
         ..v1::ListOperationsRequest::default()
     });
-    request.set_timeout(PATIENT);
+    request.set_timeout(CALL_TIMEOUT);
     let listed = client.list_operations(request).await;
     let listed = listed
         .map_err(|status| connect_error::call(&status))?

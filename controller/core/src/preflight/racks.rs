@@ -226,7 +226,7 @@ pub(super) fn hosts(all: &[HostFacts], targets: &[TargetFacts]) -> Vec<Row> {
         }
     }
     if fine > 0 {
-        let message = format!("{fine} BMCs let the agent in and can be switched");
+        let message = format!("{fine} BMCs accept the credentials and support power control");
         rows.insert(0, Row::ok(check, "hosts", message));
     }
     rows

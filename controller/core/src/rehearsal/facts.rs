@@ -1,4 +1,4 @@
-//! What a rehearsal is told: checks, their members and the hosts of these.
+//! Inputs of a rehearsal: checks, their members and the members' hosts.
 
 use std::collections::BTreeSet;
 

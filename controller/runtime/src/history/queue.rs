@@ -1,6 +1,6 @@
 //! Entries to write, by host.
 //!
-//! Pure. One that still changes waits for a moment, so that several steps become one write.
+//! Pure. An entry that still changes is delayed, so that several steps become one write.
 
 use std::{
     collections::BTreeMap,

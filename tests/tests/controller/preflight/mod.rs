@@ -96,7 +96,7 @@ async fn scenario(stage: &Stage) -> Result<()> {
         ("certificates", "warning", "expires in 29 days"),
         ("hosts", "ok", "4 nodes resolve to one host each"),
         ("bindings", "warning", "2 nodes are bound to no rack"),
-        ("bmcs", "ok", "2 BMCs let the agent in"),
+        ("bmcs", "ok", "2 BMCs accept the credentials"),
         ("bmcs", "warning", "tls: the certificate is not verified"),
         ("clocks", "ok", "agrees with this machine"),
     ];

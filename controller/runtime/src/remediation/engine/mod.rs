@@ -63,9 +63,9 @@ fn takes_hold(state: Option<&State>, decision: &Decision) -> bool {
 /// again: the next iteration reads it.
 fn log_failure(remediation: &RemediationId, error: &ApiError, failures: u32) {
     if error.is_conflict() && failures < FAILURES_TOLD {
-        tracing::debug!(%remediation, %error, failures, "not carried out; trying again");
+        tracing::debug!(%remediation, %error, failures, "reconcile failed; retrying");
     } else {
-        tracing::warn!(%remediation, %error, failures, "not carried out; trying again");
+        tracing::warn!(%remediation, %error, failures, "reconcile failed; retrying");
     }
 }
 

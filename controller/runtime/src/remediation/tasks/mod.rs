@@ -92,7 +92,7 @@ pub(super) async fn run(
             }
             Some(done) = running.join_next() => {
                 if let Err(error) = done {
-                    tracing::error!(%error, "a remediation's task ended badly");
+                    tracing::error!(%error, "remediation task panicked");
                 }
                 continue;
             }
