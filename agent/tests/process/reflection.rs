@@ -176,5 +176,5 @@ async fn generic_client_calls_the_agent_by_reflection() {
     })
     .await;
     let checks = checked.get_field_by_name("checks").unwrap();
-    assert_eq!(checks.as_list().unwrap().len(), 11);
+    assert_eq!(checks.as_list().unwrap().len(), 12);
 }

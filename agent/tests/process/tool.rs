@@ -179,6 +179,7 @@ fn host_check_reports_failures_with_advice() {
         "identity",
         "clock",
         "off-proof",
+        "updates",
     ];
     assert_eq!(names, of_ipmi, "{rows}");
 

@@ -1,12 +1,13 @@
-//! A person's approval of a remediation that a PowerPolicy blocks.
+//! A person's approval of a remediation that waits for one.
 
 use anyhow::ensure;
 use kube::{Client, ResourceExt};
 use rackhand_api::names::APPROVED_ANNOTATION;
+use rackhand_core::remediation::APPROVE;
 
 use super::{objects, status};
 
-/// The reasons of a remediation that a PowerPolicy blocks.
+/// The reasons of a remediation that a PowerPolicy blocks, some of which an approval does not end.
 const HELD: [&str; 2] = ["HeldByPolicy", "HeldBySharedCause"];
 
 /// Maximum number of tries. The message of a shared cause changes with each reading of a BMC.
@@ -15,7 +16,8 @@ const TRIES: usize = 5;
 /// Sets the annotation that approves a remediation.
 ///
 /// # Errors
-/// No policy blocks the remediation, approvals are ignored, it is approved already, or it changes during every try.
+/// The remediation does not wait for an approval, approvals are ignored, it is approved already, or it changes during
+/// every try.
 pub(super) async fn run(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
     for _ in 1..TRIES {
         match approve(client, namespace, name).await {
@@ -40,16 +42,16 @@ async fn approve(client: &Client, namespace: &str, name: &str) -> anyhow::Result
     let given = found.object.annotations().get(APPROVED_ANNOTATION);
     ensure!(given != Some(&uid), "{what} is approved already");
     let shown = status::remediation(&found.object, found.what);
+    shown.require_words_accepted()?;
     ensure!(
-        HELD.contains(&shown.reason.as_str()),
-        "no PowerPolicy holds {what}: its reason is {}",
+        HELD.contains(&shown.reason.as_str()) || shown.message.contains(APPROVE),
+        "{what} does not wait for an approval: its reason is {}",
         if shown.reason.is_empty() {
             "(none)"
         } else {
             &shown.reason
         },
     );
-    shown.require_words_accepted()?;
     found.annotate(APPROVED_ANNOTATION, Some(&uid)).await?;
     outln!(
         "{what} is approved. It was held by:\n  {}\nWindows, freezes and budgets hold it all the same.",

@@ -62,7 +62,7 @@ pub use policy::{
     DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, OnExhausted, PodDeletion, Policy,
     PolicyError, Strategy, UnreachablePolicy,
 };
-pub use reason::{Reason, WORDS_IGNORED, WordsOfPersons};
+pub use reason::{APPROVE, Reason, WORDS_IGNORED, WordsOfPersons};
 pub use shell::{
     AgentFacts, Begun, FAILURES_TOLD, Follow, KeptReading, LeaseMemory, NodeReading,
     OperationEvent, Pace, REPEAT_PAUSE, ServingChoice, ServingState, Shell, TrackedOperation, Turn,

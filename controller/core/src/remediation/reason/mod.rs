@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use table::EndedBy;
-pub use words::{WORDS_IGNORED, WordsOfPersons};
+pub use words::{APPROVE, WORDS_IGNORED, WordsOfPersons};
 
 /// The reason of the current step of a remediation. `Display` is its message for users. `table` has the message of each
 /// reason, and who ends the wait.

@@ -3,8 +3,8 @@
 use super::Reason;
 use crate::remediation::{Decision, Policy};
 
-/// What a person does about a hold of a PowerPolicy.
-const APPROVE: &str = "kubectl rackhand approve";
+/// The command that approves a remediation, in the message of each reason that its approval ends.
+pub const APPROVE: &str = "kubectl rackhand approve";
 /// The end of the detail of a reason whose way out is such an annotation, where these are ignored.
 pub const WORDS_IGNORED: &str = "; words of persons are ignored (--words-of-persons=ignored)";
 

@@ -215,7 +215,8 @@ impl StepContext<'_> {
         }
         if hold.is_some_and(|hold| hold.needs_new_approval) {
             what = format!(
-                "{what}; the approval on this object was given before the update was seen: remove it, and approve again"
+                "{what}; the approval on this object was given before the update was seen: remove the annotation \
+                 rackhand.dev/approved, and approve again"
             );
         }
         if self.o.object.by_node && self.o.object.made_by_check.is_some() {
