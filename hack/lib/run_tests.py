@@ -410,7 +410,8 @@ def said(log, name):
     if not begins:
         return [line[:SAID_WIDTH] for line in lines[-SAID_LINES:]]
     text = lines[begins[-1] + 1:]
-    ends = (at for at, line in enumerate(text) if line == "failures:" or line.startswith("---- "))
+    ends = (at for at, line in enumerate(text)
+            if line.lower() in ("failures:", "stack backtrace:") or line.startswith("---- "))
     text = text[:next(ends, len(text))]
     panics = (at for at, line in enumerate(text) if " panicked at " in line)
     at = next(panics, 0)

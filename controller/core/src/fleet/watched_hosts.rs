@@ -9,7 +9,7 @@ use std::{
     ops::Bound,
 };
 
-use super::bmc_identity::NodeUuids;
+use crate::fleet::bmc_identity::NodeUuids;
 
 /// What one member was resolved to.
 #[derive(Debug, Clone, PartialEq, Eq)]
