@@ -4,7 +4,7 @@ mod check;
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
 use rackhand_tests::{
@@ -105,11 +105,39 @@ impl<'a> Timeline<'a> {
             self.look_at_bare_metal_host(&mut seen).await;
             self.look_at_events(&mut seen).await;
         }
+        self.date_by_events(&mut seen);
         // Last, because it takes no time, so that no fact found above is newer.
         self.look_at_host(&mut seen);
         self.look_at_others(&mut seen);
         seen.sort_by(|a, b| a.at.total_cmp(&b.at));
         seen
+    }
+
+    /// Dates the evidence and the taint by the Events that report them, which have the time of the change: what is
+    /// polled is seen later, maybe after what it has led to.
+    fn date_by_events(&mut self, seen: &mut [Moment]) {
+        let reported = |seen: &[Moment], wanted: &str| {
+            let mut events = seen.iter().filter(
+                |moment| matches!(&moment.fact, Fact::Event { reason, .. } if reason == wanted),
+            );
+            events.next().map(|moment| moment.at)
+        };
+        let of_evidence = reported(seen, "ConfirmingOff");
+        let of_taint = reported(seen, "Tainted");
+        for moment in seen {
+            let (event, when) = match moment.fact {
+                Fact::Evidence { .. } => (of_evidence, &mut self.moments.confirmed),
+                Fact::Taint { there: true, .. } => (of_taint, &mut self.moments.tainted),
+                _ => continue,
+            };
+            if let Some(earlier) = event.filter(|at| *at < moment.at) {
+                moment.at = earlier;
+                *when = self
+                    .start
+                    .checked_add(SignedDuration::from_secs_f64(earlier))
+                    .ok();
+            }
+        }
     }
 
     fn look_at_host(&mut self, seen: &mut Vec<Moment>) {
