@@ -78,7 +78,10 @@ async fn idle_bmc_costs_a_bounded_number_of_requests() {
     let before = bmc.seen().len();
     let found = client.firmware_updates().await.unwrap();
     assert!(found.updates.is_empty() && found.unread.is_empty());
-    assert_eq!(found.read, ["UpdateService", "TaskService", "tasks"]);
+    assert_eq!(
+        found.read,
+        ["UpdateService", "TaskService", "tasks (the last 6 of 40)"]
+    );
     let cost = bmc.seen().len() - before;
     assert!(cost <= 11, "{cost} requests");
     let sessions = bmc.count("POST", crate::bmc::SESSIONS);
@@ -128,4 +131,18 @@ async fn service_that_fails_is_not_one_without_updates() {
     assert_eq!(found.read, ["UpdateService"]);
     assert_eq!(found.unread.len(), 1, "{found:?}");
     assert!(found.unread[0].starts_with("TaskService"), "{found:?}");
+}
+
+#[tokio::test]
+async fn list_that_cannot_be_expanded_is_read_plainly() {
+    let bmc = TestBmc::with(|seen, _| {
+        (seen.path == TASKS && !seen.query.is_empty()).then(|| Reply::status(501))
+    })
+    .await;
+    serves(&bmc, &[task("Running")]);
+    let features = json!({"ExpandQuery": {"NoLinks": true, "Levels": true}});
+    bmc.world(|w| w.root["ProtocolFeaturesSupported"] = features);
+    let found = bmc.client().firmware_updates().await.unwrap();
+    assert_eq!(found.running().unwrap().source, "task 7");
+    assert!(found.unread.is_empty(), "{found:?}");
 }

@@ -4,7 +4,10 @@ use serde_json::Value;
 
 use crate::{
     UpdatePhase,
-    redfish::protocol::document::{link, text},
+    redfish::protocol::{
+        document::{link, text},
+        extended_info::Messages,
+    },
 };
 
 /// The queue of jobs of a manager (R37): iDRAC lists updates there, whoever began them.
@@ -31,14 +34,22 @@ pub(in crate::redfish) fn is_update_job(kind: &str) -> bool {
 /// Phase of a job by its state (R37); `None`: it has ended. A job that waits for the next start of the host writes
 /// nothing before that.
 pub(in crate::redfish) fn job_phase(state: &str) -> Option<UpdatePhase> {
-    let is_end =
-        state.starts_with("Completed") || state.contains("Failed") || state == "RebootCompleted";
+    let is_end = state.starts_with("Completed")
+        || state.contains("Failed")
+        || matches!(state, "RebootCompleted" | "Cancelled" | "Canceled");
     match state {
         _ if is_end => None,
         "New" | "Scheduled" | "Scheduling" | "ReadyForExecution" | "Waiting" | "Paused"
         | "RebootPending" | "PendingActivation" => Some(UpdatePhase::AtNextStart),
         _ => Some(UpdatePhase::Running),
     }
+}
+
+/// Whether the last message about a task says that it waits for the next start (R37): iDRAC lists a scheduled job as a
+/// task that is starting.
+pub(in crate::redfish) fn is_scheduled(messages: &Messages) -> bool {
+    let last = messages.0.last();
+    last.is_some_and(|message| message.id.rsplit('.').next() == Some("JCP001"))
 }
 
 /// The state of iLO's `UpdateService` (R38), with its percentage; `None`: it reports none.

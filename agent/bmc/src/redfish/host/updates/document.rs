@@ -20,17 +20,39 @@ use crate::{
 /// Characters of a name or a message that are kept.
 const MAX_WORDS: usize = 160;
 
-/// States of a task that has ended (Redfish `Task.TaskState`). Every other state may still write something.
+/// States of a task that has ended (Redfish `Task.TaskState`), and what some BMCs write instead. Every other state may
+/// still write something.
 const ENDED: &[&str] = &[
     "Completed",
     "Killed",
     "Exception",
     "Cancelled",
     "Interrupted",
+    "Canceled",
+    "Failed",
+    "Done",
 ];
+/// States of a task that waits for something, such as the next start of the host.
+const WAITING: &[&str] = &["Pending", "Suspended"];
 
-/// Words in the name of a task that installs firmware.
-const UPDATE_WORDS: &[&str] = &["update", "firmware", "flash", "bios", "upgrade"];
+/// What is written by a task that installs firmware, by its name, and what it does with it.
+const FIRMWARE_WORDS: &[&str] = &["firmware", "bios", "uefi", "bmc"];
+const INSTALL_WORDS: &[&str] = &["update", "upgrade", "flash", "install"];
+/// Names that say both.
+const UPDATE_NAMES: &[&str] = &["simpleupdate", "simple update"];
+
+/// Whether one of these states is meant: BMCs differ in upper and lower case.
+fn is_one_of(state: &str, states: &[&str]) -> bool {
+    states.iter().any(|one| one.eq_ignore_ascii_case(state))
+}
+
+/// Whether firmware is installed by a task of this name. A configuration of the BIOS, an inventory of firmware and an
+/// update of a password are something else.
+fn is_update_name(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    says(UPDATE_NAMES) || says(FIRMWARE_WORDS) && says(INSTALL_WORDS)
+}
 
 /// The member of a collection, by its id or the end of its link.
 fn id(body: &Value) -> String {
@@ -50,29 +72,42 @@ fn percent(value: Option<u64>) -> Option<u8> {
     value.and_then(|value| u8::try_from(value).ok().filter(|percent| *percent <= 100))
 }
 
+/// Where images are pushed to, beside the actions of the `UpdateService`.
+pub(super) fn push_uris(service: &Value) -> Vec<String> {
+    ["HttpPushUri", "MultipartHttpPushUri"]
+        .iter()
+        .filter_map(|name| text(service, name))
+        .filter(|uri| uri.starts_with('/'))
+        .collect()
+}
+
 /// Whether a task installs firmware: by its request, its messages (registry `Update` of the DMTF), or its name (R39).
-fn is_update(task: &Value, messages: &Messages) -> bool {
+fn is_update(task: &Value, messages: &Messages, push_uris: &[String]) -> bool {
     let target = task
         .get("Payload")
         .and_then(|payload| text(payload, "TargetUri"));
     if let Some(target) = target {
-        return target.contains("UpdateService");
+        return target.to_lowercase().contains("updateservice") || push_uris.contains(&target);
     }
     let by_message = messages
         .0
         .iter()
         .any(|message| message.id.starts_with("Update."));
-    let name = text(task, "Name").unwrap_or_default().to_lowercase();
-    by_message || UPDATE_WORDS.iter().any(|word| name.contains(word))
+    by_message || is_update_name(&text(task, "Name").unwrap_or_default())
 }
 
-/// The update of a `Task`; `None`: it is none, or has ended.
-pub(super) fn of_task(task: &Value) -> Option<FirmwareUpdate> {
-    let state = text(task, "TaskState")?;
+/// The update of a `Task`; `None`: it is none, or has ended. A task without a state that is not done is at work.
+pub(super) fn of_task(task: &Value, push_uris: &[String]) -> Option<FirmwareUpdate> {
+    let percent = percent(task.get("PercentComplete").and_then(Value::as_u64));
+    let is_undone = percent.is_some_and(|percent| percent < 100);
+    let state = text(task, "TaskState")
+        .filter(|state| !state.is_empty())
+        .or_else(|| is_undone.then(|| "state not reported".to_owned()))?;
     let messages = Messages::of(task);
-    if ENDED.contains(&state.as_str()) || !is_update(task, &messages) {
+    if is_one_of(&state, ENDED) || !is_update(task, &messages, push_uris) {
         return None;
     }
+    let waits = is_one_of(&state, WAITING) || vendor::is_scheduled(&messages);
     let last = messages.0.last().map(|message| match &*message.text {
         "" => message.id.clone(),
         text => text.to_owned(),
@@ -80,12 +115,12 @@ pub(super) fn of_task(task: &Value) -> Option<FirmwareUpdate> {
     Some(FirmwareUpdate {
         source: format!("task {}", id(task)),
         name: words(text(task, "Name")),
-        phase: match state.as_str() {
-            "Pending" | "Suspended" => UpdatePhase::AtNextStart,
-            _ => UpdatePhase::Running,
+        phase: match waits {
+            true => UpdatePhase::AtNextStart,
+            false => UpdatePhase::Running,
         },
-        state,
-        percent: percent(task.get("PercentComplete").and_then(Value::as_u64)),
+        state: words(Some(state)),
+        percent,
         message: words(last),
     })
 }
@@ -121,7 +156,7 @@ pub(super) fn of_queued(task: &Value) -> Option<FirmwareUpdate> {
 /// Whether a resource reports `Status.State` as `Updating` (Redfish `Resource.State`).
 fn is_updating(body: &Value) -> bool {
     let state = body.get("Status").and_then(|status| text(status, "State"));
-    state.as_deref() == Some("Updating")
+    state.is_some_and(|state| state.eq_ignore_ascii_case("Updating"))
 }
 
 /// The update that a resource reports of itself.
@@ -156,7 +191,7 @@ pub(super) fn of_service(service: &Value) -> Option<FirmwareUpdate> {
 #[cfg(feature = "fuzzing")]
 pub(super) fn fuzz(body: &Value) {
     let found = [
-        of_task(body),
+        of_task(body, &push_uris(body)),
         of_job(body),
         of_queued(body),
         of_service(body),
@@ -180,7 +215,7 @@ mod tests {
         let task = |mut body: Value, state: &str| {
             body["TaskState"] = json!(state);
             body["Id"] = json!("7");
-            of_task(&body)
+            of_task(&body, &[])
         };
         let by_request = json!({"Payload": {"TargetUri": "/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate"}});
         let by_message = json!({"Messages": [{"MessageId": "Update.1.0.TransferringToComponent", "Message": "Transferring"}]});
@@ -201,14 +236,41 @@ mod tests {
     }
 
     #[test]
+    fn task_is_an_update_in_any_spelling_and_without_a_state() {
+        let push = ["/mfwupdate".to_owned()];
+        let at = |uri: &str| json!({"TaskState": "Running", "Payload": {"TargetUri": uri}});
+        assert!(of_task(&at("/mfwupdate"), &push).is_some());
+        assert_eq!(of_task(&at("/mfwupdate"), &[]), None);
+        assert!(of_task(&at("/redfish/v1/updateservice/Actions/x"), &[]).is_some());
+        let nameless = json!({"Name": "BIOS flash", "TaskState": null, "PercentComplete": 40});
+        assert_eq!(of_task(&nameless, &[]).unwrap().phase, UpdatePhase::Running);
+        let service = json!({"HttpPushUri": "/a", "MultipartHttpPushUri": "/b"});
+        assert_eq!(push_uris(&service), ["/a", "/b"]);
+    }
+
+    #[test]
+    fn task_of_a_scheduled_job_waits_for_the_next_start() {
+        let task = json!({"Id": "JID_1", "Name": "Update: BIOS firmware", "TaskState": "Starting",
+            "Messages": [{"MessageId": "IDRAC.2.8.JCP001", "Message": "Task successfully scheduled."}]});
+        let found = of_task(&task, &[]).unwrap();
+        assert_eq!(found.phase, UpdatePhase::AtNextStart);
+    }
+
+    #[test]
     fn other_work_is_no_update() {
         for body in [
             json!({"TaskState": "Running", "Name": "Collect logs"}),
             json!({"TaskState": "Running", "Name": "update", "Payload": {"TargetUri": "/redfish/v1/Systems/1/LogServices/Dump"}}),
             json!({"Name": "Firmware update"}),
             json!({"TaskState": 5, "Name": "Firmware update"}),
+            json!({"TaskState": "completed", "Name": "Firmware update"}),
+            json!({"TaskState": "Failed", "Name": "Firmware update"}),
+            json!({"TaskState": "Running", "Name": "Configure: BIOS.Setup.1-1"}),
+            json!({"TaskState": "Running", "Name": "Update password"}),
+            json!({"TaskState": "Running", "Name": "Firmware Inventory"}),
+            json!({"PercentComplete": 100, "Name": "Firmware update"}),
         ] {
-            assert_eq!(of_task(&body), None, "{body}");
+            assert_eq!(of_task(&body, &[]), None, "{body}");
         }
         let job = |kind: &str, state: &str| {
             of_job(&json!({"Id": "JID_1", "JobType": kind, "JobState": state}))
@@ -260,7 +322,7 @@ mod tests {
                 &["Running", "FirmwareUpdate", "Update.1.0.A", "Updating", "InProgress", "firmware"],
             ),
         ) {
-            let found = [of_task(&body), of_job(&body), of_queued(&body), of_service(&body), of_resource("x", &body)];
+            let found = [of_task(&body, &[]), of_job(&body), of_queued(&body), of_service(&body), of_resource("x", &body)];
             for update in found.into_iter().flatten() {
                 prop_assert!(update.percent.is_none_or(|percent| percent <= 100));
                 prop_assert!(update.name.chars().count() <= MAX_WORDS + 3);

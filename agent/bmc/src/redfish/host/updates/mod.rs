@@ -58,8 +58,10 @@ impl Survey<'_> {
         if root.update_service.is_none() && root.tasks.is_none() {
             return Ok(());
         }
+        let mut push_uris = Vec::new();
         if let Some(service) = self.document("UpdateService", root.update_service).await {
             self.found.updates.extend(document::of_service(&service));
+            push_uris = document::push_uris(&service);
             if self.is_running() {
                 return Ok(());
             }
@@ -71,7 +73,7 @@ impl Survey<'_> {
         if let Some(service) = self.document("TaskService", root.tasks).await {
             let tasks = link(&service, &["Tasks"]);
             let members = self.members("tasks", tasks).await;
-            self.add(&members, document::of_task);
+            self.add(&members, |task| document::of_task(task, &push_uris));
         }
         if self.is_running() {
             return Ok(());
@@ -106,7 +108,7 @@ impl Survey<'_> {
         self.found.running().is_some()
     }
 
-    fn add(&mut self, members: &[Value], update: fn(&Value) -> Option<FirmwareUpdate>) {
+    fn add(&mut self, members: &[Value], update: impl Fn(&Value) -> Option<FirmwareUpdate>) {
         let updates = members.iter().filter_map(update);
         self.found.updates.extend(updates.take(crate::MAX_UPDATES));
     }
@@ -140,6 +142,13 @@ impl Survey<'_> {
         }
     }
 
+    /// A collection with its members; `None`: the service does not include them, whatever it says of itself.
+    async fn expanded(&self, link: &str) -> Option<Value> {
+        let url = self.reader.resolve(link).ok()?;
+        let answer = self.reader.get(&url).await.ok()?;
+        errors::document(self.reader.reporter(), READING, answer).ok()
+    }
+
     /// The members of a collection: all in one request where the service can include them, otherwise the last few.
     async fn members(&mut self, what: &str, link: Option<String>) -> Vec<Value> {
         let Some(path) = link else { return Vec::new() };
@@ -147,21 +156,29 @@ impl Survey<'_> {
             Ok(root) => root.features.expand,
             Err(_) => None,
         };
-        let expanded = expand.map(|query| format!("{path}?{query}"));
-        let Some(body) = self
-            .optional(what, expanded.as_ref().unwrap_or(&path))
-            .await
-        else {
-            return Vec::new();
+        let expanded = match expand {
+            Some(query) => self.expanded(&format!("{path}?{query}")).await,
+            None => None,
         };
-        self.found.read.push(what.to_owned());
+        let body = match expanded {
+            Some(body) => body,
+            None => match self.optional(what, &path).await {
+                Some(body) => body,
+                None => return Vec::new(),
+            },
+        };
         let documents = body.get("Members").and_then(Value::as_array);
         let is_whole = documents.is_some_and(|members| members.iter().any(is_filled));
         if is_whole {
+            self.found.read.push(what.to_owned());
             let members = documents.into_iter().flatten().rev();
             return members.take(MAX_EXPANDED).cloned().collect();
         }
         let links = Collection::of(&body).unwrap_or_default().members;
+        self.found.read.push(match links.len() {
+            0..=MAX_MEMBERS => what.to_owned(),
+            all => format!("{what} (the last {MAX_MEMBERS} of {all})"),
+        });
         let mut members = Vec::new();
         for link in links.iter().rev().take(MAX_MEMBERS) {
             members.extend(self.optional(what, link).await);
