@@ -127,7 +127,10 @@ pub async fn at_step<'a>(
     loop {
         for (host, step) in wanted {
             let steps = recorder.steps(host);
-            if steps.iter().any(|(_, seen)| seen == step) {
+            // Where the Node is back before the power-on is recorded, Booting is written with the step after it.
+            let is_reached =
+                |seen: &str| seen == *step || (*step == "Booting" && seen == "Restoring");
+            if steps.iter().any(|(_, seen)| is_reached(seen)) {
                 return Ok((host, step));
             }
         }
