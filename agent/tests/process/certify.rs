@@ -11,7 +11,6 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use rackhand_proto::v1::{self, begin_request::Action, power_client::PowerClient};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -138,37 +137,10 @@ fn certification_needs_consent_and_an_unused_host() {
     assert!(on.out.contains("\"power\": \"on\""), "{}", on.out);
 }
 
-/// A hold of a remediation, as a controller sets it.
-async fn hold(sim: &Sim, host: &str) {
-    let channel = rackhand_transport::connect_local(&sim.socket())
-        .await
-        .unwrap();
-    let mut client = PowerClient::new(channel);
-    let off = v1::PowerOff {
-        hold: true,
-        ..v1::PowerOff::default()
-    };
-    let begin = v1::BeginRequest {
-        operation_id: "off-1".to_owned(),
-        target: Some(v1::Target {
-            host: host.to_owned(),
-            endpoint: None,
-        }),
-        action: Some(Action::PowerOff(off)),
-        ..v1::BeginRequest::default()
-    };
-    client.begin(begin).await.unwrap();
-    let request = v1::AwaitRequest {
-        operation_id: "off-1".to_owned(),
-    };
-    let mut events = client.r#await(request).await.unwrap().into_inner();
-    while events.message().await.unwrap().is_some() {}
-}
-
 #[tokio::test]
 async fn held_host_is_not_certified() {
     let sim = Sim::start(&["--hosts", "1", "--dead", "0"]);
-    hold(&sim, "sim-01").await;
+    sim.hold("sim-01").await;
     for more in [&["--dry-run"][..], &[]] {
         let ran = certify(&sim, "sim-01", more);
         assert_eq!((ran.code, ran.out.as_str()), (3, ""), "{}", ran.err);

@@ -4,7 +4,6 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::simulated::{Sim, bare};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use rackhand_proto::v1::{self, begin_request::Action, power_client::PowerClient};
 use serde_json::Value;
 
 fn json(text: &str) -> Value {
@@ -262,30 +261,7 @@ fn direct_is_rejected_while_an_agent_serves_the_rack() {
 #[tokio::test]
 async fn direct_reads_the_holds_of_the_journal() {
     let mut sim = Sim::start(&["--hosts", "2", "--dead", "0"]);
-    let channel = rackhand_transport::connect_local(&sim.socket())
-        .await
-        .unwrap();
-    let mut client = PowerClient::new(channel);
-    let off = v1::PowerOff {
-        hold: true,
-        ..v1::PowerOff::default()
-    };
-    let begin = v1::BeginRequest {
-        operation_id: "off-1".to_owned(),
-        target: Some(v1::Target {
-            host: "sim-01".to_owned(),
-            endpoint: None,
-        }),
-        action: Some(Action::PowerOff(off)),
-        ..v1::BeginRequest::default()
-    };
-    client.begin(begin).await.unwrap();
-    let request = v1::AwaitRequest {
-        operation_id: "off-1".to_owned(),
-    };
-    let mut events = client.r#await(request).await.unwrap().into_inner();
-    while events.message().await.unwrap().is_some() {}
-    drop((client, events));
+    sim.hold("sim-01").await;
     assert_eq!(sim.interrupt(), 0);
 
     let list = sim.run(&["host", "list", "--direct", "-o", "json"]);

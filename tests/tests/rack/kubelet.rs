@@ -90,29 +90,20 @@ fn condition_keeps_its_last_transition_time() {
         all.into_iter().find(|one| one["type"] == "Ready").unwrap()["lastTransitionTime"].clone()
     };
     assert_eq!(ready(&status), "2026-01-01T00:00:00Z");
-    let existing: Node = serde_json::from_value(status.clone()).unwrap();
-    assert_eq!(
-        ready(&node::status(
+    let later = |existing: &Node| {
+        node::status(
             &host,
             "boot-1",
             node::Readiness::Ready,
-            Some(&existing),
-            late
-        )),
-        "2026-01-01T00:00:00Z"
-    );
+            Some(existing),
+            late,
+        )
+    };
+    let existing: Node = serde_json::from_value(status.clone()).unwrap();
+    assert_eq!(ready(&later(&existing)), "2026-01-01T00:00:00Z");
     status["status"]["conditions"][3]["status"] = json!("Unknown");
     let existing: Node = serde_json::from_value(status).unwrap();
-    assert_eq!(
-        ready(&node::status(
-            &host,
-            "boot-1",
-            node::Readiness::Ready,
-            Some(&existing),
-            late
-        )),
-        "2026-01-01T01:00:00Z"
-    );
+    assert_eq!(ready(&later(&existing)), "2026-01-01T01:00:00Z");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use rackhand_proto::v1::{self, begin_request::Action, power_client::PowerClient};
 use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_rackhand-agent");
@@ -136,6 +137,33 @@ impl Sim {
         let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
         self.child.wait().unwrap().code().unwrap()
+    }
+
+    /// Switches a host off by the socket and holds it off, as a controller does for a remediation.
+    pub(crate) async fn hold(&self, host: &str) {
+        let channel = rackhand_transport::connect_local(&self.socket())
+            .await
+            .unwrap();
+        let mut client = PowerClient::new(channel);
+        let off = v1::PowerOff {
+            hold: true,
+            ..v1::PowerOff::default()
+        };
+        let begin = v1::BeginRequest {
+            operation_id: "off-1".to_owned(),
+            target: Some(v1::Target {
+                host: host.to_owned(),
+                endpoint: None,
+            }),
+            action: Some(Action::PowerOff(off)),
+            ..v1::BeginRequest::default()
+        };
+        client.begin(begin).await.unwrap();
+        let request = v1::AwaitRequest {
+            operation_id: "off-1".to_owned(),
+        };
+        let mut events = client.r#await(request).await.unwrap().into_inner();
+        while events.message().await.unwrap().is_some() {}
     }
 }
 

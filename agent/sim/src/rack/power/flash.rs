@@ -23,7 +23,7 @@ pub enum FlashState {
     Scheduled,
     /// It is being written, so many percent of it.
     Running(u64),
-    /// It has ended.
+    /// All of it is written.
     Completed,
 }
 

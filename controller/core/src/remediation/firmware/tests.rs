@@ -1,6 +1,7 @@
 //! Tests of the rule about updates of firmware.
 
 use super::*;
+use crate::remediation::tests::build::mk_update;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
@@ -10,38 +11,28 @@ fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)
 }
 
-fn update(percent: u8) -> FirmwareUpdate {
-    FirmwareUpdate {
-        source: "job JID_1".into(),
-        name: "BIOS".into(),
-        state: "Running".into(),
-        percent: Some(percent),
-        message: String::new(),
-    }
-}
-
 fn watch() -> UpdateWatch {
-    UpdateWatch::seen(None, &update(10), false, at(0))
+    UpdateWatch::seen(None, &mk_update(10), false, at(0))
 }
 
 #[test]
 fn update_that_says_something_else_has_moved() {
     let first = watch();
-    let same = UpdateWatch::seen(Some(&first), &update(10), false, at(600));
+    let same = UpdateWatch::seen(Some(&first), &mk_update(10), false, at(600));
     assert_eq!((same.first_seen, same.last_moved), (at(0), at(0)));
     for changed in [
-        update(11),
+        mk_update(11),
         FirmwareUpdate {
             message: "Verifying".into(),
-            ..update(10)
+            ..mk_update(10)
         },
         FirmwareUpdate {
             state: "Downloading".into(),
-            ..update(10)
+            ..mk_update(10)
         },
         FirmwareUpdate {
             source: "job JID_2".into(),
-            ..update(10)
+            ..mk_update(10)
         },
     ] {
         let moved = UpdateWatch::seen(Some(&same), &changed, false, at(700));
@@ -92,7 +83,7 @@ fn update_that_moves_is_never_stalled() {
     let mut now = watch();
     for step in 1..40_u8 {
         let time = at(i64::from(step) * 1700);
-        now = UpdateWatch::seen(Some(&now), &update(10 + step), false, time);
+        now = UpdateWatch::seen(Some(&now), &mk_update(10 + step), false, time);
         assert_eq!(rules.stalled(&now, time), None);
     }
     let hold = rules.hold(&now, false, at(39 * 1700 + 34 * 60)).unwrap();
@@ -105,10 +96,10 @@ fn update_that_moves_is_never_stalled() {
 #[test]
 fn approval_from_before_the_update_does_not_mean_it() {
     let rules = UpdateRules::default();
-    let first = UpdateWatch::seen(None, &update(10), true, at(0));
+    let first = UpdateWatch::seen(None, &mk_update(10), true, at(0));
     let hold = rules.hold(&first, true, at(1)).unwrap();
     assert!(hold.needs_new_approval);
-    let removed = UpdateWatch::seen(Some(&first), &update(10), false, at(30));
+    let removed = UpdateWatch::seen(Some(&first), &mk_update(10), false, at(30));
     assert!(rules.hold(&removed, true, at(31)).is_none(), "given again");
 }
 

@@ -377,3 +377,13 @@ pub(super) fn waits(o: &Observation, s: &State, now: i64) -> (Reason, i64) {
         other => panic!("{other:?} instead of a wait"),
     }
 }
+
+pub(in crate::remediation) fn mk_update(percent: u8) -> FirmwareUpdate {
+    FirmwareUpdate {
+        source: "job JID_1".into(),
+        name: "BIOS".into(),
+        state: "Running".into(),
+        percent: Some(percent),
+        message: String::new(),
+    }
+}

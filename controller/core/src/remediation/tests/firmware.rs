@@ -2,16 +2,6 @@
 
 use super::{super::*, build::*};
 
-fn update(percent: u8) -> FirmwareUpdate {
-    FirmwareUpdate {
-        source: "job JID_1".into(),
-        name: "BIOS".into(),
-        state: "Running".into(),
-        percent: Some(percent),
-        message: String::new(),
-    }
-}
-
 fn reads(o: &mut Observation, second: i64, status: UpdateStatus) {
     o.updates = Some(UpdateReading {
         at: at(second),
@@ -20,7 +10,7 @@ fn reads(o: &mut Observation, second: i64, status: UpdateStatus) {
 }
 
 fn running(o: &mut Observation, second: i64, percent: u8) {
-    reads(o, second, UpdateStatus::Running(update(percent)));
+    reads(o, second, UpdateStatus::Running(mk_update(percent)));
 }
 
 /// An observation whose policies let the updates be read.
@@ -168,7 +158,7 @@ fn refusal_of_the_agent_takes_back_what_was_begun() {
     let id = operation_id(UID, &s);
     o.operation = Some(OperationView::Finished {
         outcome: OperationOutcome::FirmwareUpdate {
-            update: update(1),
+            update: mk_update(1),
             why: "firmware is being updated".into(),
         },
         commands_sent: 0,
@@ -179,7 +169,7 @@ fn refusal_of_the_agent_takes_back_what_was_begun() {
     // The key is gone; the outcome is still that of the operation.
     o.operation = Some(OperationView::Finished {
         outcome: OperationOutcome::FirmwareUpdate {
-            update: update(1),
+            update: mk_update(1),
             why: "firmware is being updated".into(),
         },
         commands_sent: 0,

@@ -3,7 +3,7 @@
 mod aborting;
 mod bmc;
 mod booting;
-mod build;
+pub(super) mod build;
 mod came_back;
 mod concurrency;
 mod confirmation;

@@ -283,6 +283,11 @@ mod tests {
         assert_eq!(is_ours("PowerRemediation", "other.dev/v1"), None);
     }
 
+    fn maker<'a>(check: &'a Key, cause: Option<&'a str>) -> Maker<'a> {
+        let uid = "cu";
+        Maker { check, uid, cause }
+    }
+
     fn reference() -> TemplateRef {
         TemplateRef {
             api_version: "infrastructure.cluster.x-k8s.io/v1beta1".into(),
@@ -302,11 +307,10 @@ mod tests {
             &reference(),
             &template,
             &machine(),
-            &Maker {
-                check: &Key::new("ns", "check"),
-                uid: "cu",
-                cause: Some("Node condition Ready is False"),
-            },
+            &maker(
+                &Key::new("ns", "check"),
+                Some("Node condition Ready is False"),
+            ),
         );
         let body = serde_json::to_value(body).unwrap();
         assert_eq!(
@@ -345,11 +349,7 @@ mod tests {
         machine.cluster_name = None;
         let template = template(&json!({ "spec": {} }));
         let key = Key::new("ns", "check");
-        let maker = Maker {
-            check: &key,
-            uid: "cu",
-            cause: None,
-        };
+        let maker = maker(&key, None);
         let body = remediation_body(&reference(), &template, &machine, &maker);
         let metadata = serde_json::to_value(&body.metadata).unwrap();
         assert_eq!(
@@ -381,11 +381,10 @@ mod tests {
             &reference(),
             &template,
             &machine(),
-            &Maker {
-                check: &Key::new("ns", "check"),
-                uid: "cu",
-                cause: Some("Node condition Ready is False"),
-            },
+            &maker(
+                &Key::new("ns", "check"),
+                Some("Node condition Ready is False"),
+            ),
         );
         let types = body.types.unwrap();
         assert_eq!(
