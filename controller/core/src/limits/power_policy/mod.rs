@@ -8,6 +8,7 @@
 //! before the next one, as [`check_concurrency`](crate::limits::concurrency::check_concurrency) requires.
 
 mod budget;
+mod counting;
 mod decision;
 mod history;
 mod schedule;
@@ -26,6 +27,7 @@ use crate::{
 };
 
 pub use budget::{Budget, Domain};
+pub use counting::Counting;
 pub use decision::PolicyDecision;
 pub use history::{AttemptLimit, PastAttempt, REMEMBERED_REMEDIATIONS, WhenExceeded};
 pub use schedule::{Schedule, ScheduleError};

@@ -12,8 +12,10 @@ use rackhand_api::{
     views::MachineView,
 };
 use rackhand_core::{
-    fleet::roles::Roles,
-    limits::concurrency::{ControlPlane, EtcdGuard, OtherMachine, QuorumReading},
+    limits::concurrency::{
+        ControlPlane, EtcdGuard, OtherMachine, PlaneMachine, PlaneNode, QuorumReading,
+        other_machines,
+    },
     remediation::State,
 };
 
@@ -31,54 +33,33 @@ use crate::{
 /// that one of these Machines names, by name.
 struct PlaneObjects {
     machines: Vec<MachineView>,
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, PlaneNode>,
 }
 
 impl PlaneObjects {
-    /// The machines beside the target, each once. A machine has a role that its Machine or its Node shows.
-    ///
-    /// Where Machines list the control plane, a Node without a Machine counts only with the role of etcd:
-    /// RKE2 and k3s remove a member with its Node, and other providers leave Nodes behind.
     fn others(&self, target: &Target) -> Vec<OtherMachine> {
-        let mut others = Vec::new();
-        let mut of_machines: BTreeSet<&str> = target.node.as_deref().into_iter().collect();
-        for machine in &self.machines {
-            let name = machine.node_name.as_deref();
-            let node = name.and_then(|name| self.nodes.get(name));
-            // KubeadmControlPlane's condition alone may be older than the failure of the Node.
-            let etcd = machine.condition(ETCD_MEMBER_HEALTHY);
-            of_machines.extend(name);
-            others.push(OtherMachine {
-                name: name.unwrap_or(&machine.meta.name).to_owned(),
-                roles: machine_roles(machine).or(node.map_or_else(Roles::default, roles_of)),
-                is_healthy: node.is_some_and(is_ready) && etcd.is_none_or(|c| c.is_true()),
-            });
-        }
-        let mut machines = own_machine(target).into_iter().chain(&self.machines);
-        let lists_plane = machines.any(|machine| machine_roles(machine).is_control_plane());
-        let alone = self
-            .nodes
-            .iter()
-            .filter(|(name, _)| !of_machines.contains(name.as_str()));
-        others.extend(alone.filter_map(|(name, node)| {
-            let roles = roles_of(node);
-            let counts = roles.etcd || roles.control_plane && !lists_plane;
-            counts.then(|| OtherMachine {
-                name: name.clone(),
-                roles,
-                is_healthy: is_ready(node),
-            })
-        }));
-        others
+        let machines: Vec<PlaneMachine> = self.machines.iter().map(plane_machine).collect();
+        let of_target = own_machine(target).map(machine_roles);
+        other_machines(target.node.as_deref(), of_target, &machines, &self.nodes)
     }
 }
 
-fn roles_of(node: &Node) -> Roles {
-    node_roles(node.labels())
+fn plane_machine(machine: &MachineView) -> PlaneMachine {
+    let etcd = machine.condition(ETCD_MEMBER_HEALTHY);
+    PlaneMachine {
+        name: machine.meta.name.clone(),
+        node: machine.node_name.clone(),
+        roles: machine_roles(machine),
+        etcd_healthy: etcd.map(|condition| condition.is_true()),
+    }
 }
 
-fn is_ready(node: &Node) -> bool {
-    ready(node) == Some("True")
+fn plane_node(node: &Node) -> (String, PlaneNode) {
+    let plane = PlaneNode {
+        roles: node_roles(node.labels()),
+        ready: ready(node) == Some("True"),
+    };
+    (node.name_any(), plane)
 }
 
 /// The members of etcd by the index; `None` if this machine is not one.
@@ -105,10 +86,9 @@ fn known_objects(index: &Index, target: &Target) -> PlaneObjects {
     });
     let nodes = nodes_of(target).map_or_else(Vec::new, |cluster| index.nodes(&cluster));
     let named: BTreeSet<&str> = names(&machines).collect();
-    let nodes = nodes.into_iter().filter(|node| {
-        roles_of(node).is_control_plane() || named.contains(node.name_any().as_str())
-    });
-    let nodes = nodes.map(|node| (node.name_any(), Node::clone(&node)));
+    let nodes = nodes.iter().map(|node| plane_node(node));
+    let nodes =
+        nodes.filter(|(name, node)| node.roles.is_control_plane() || named.contains(name.as_str()));
     PlaneObjects {
         nodes: nodes.collect(),
         machines,
@@ -194,7 +174,10 @@ async fn objects_now(scope: &Scope, target: &Target) -> Result<PlaneObjects, Api
     let client =
         client.ok_or_else(|| ApiError::other(format!("cluster {cluster}"), "not connected"))?;
     let nodes = client.nodes_with_role(&cluster, names(&machines)).await?;
-    Ok(PlaneObjects { machines, nodes })
+    Ok(PlaneObjects {
+        machines,
+        nodes: nodes.values().map(plane_node).collect(),
+    })
 }
 
 async fn machines_now(scope: &Scope, me: &MachineView) -> Result<Vec<MachineView>, ApiError> {

@@ -11,9 +11,11 @@ use rackhand_api::{
 use rackhand_core::{
     fleet::placement::PolicyFacts,
     fleet::roles::Roles,
-    limits::concurrency::{ActiveRemediation, ControlPlane, EtcdGuard, check_concurrency},
+    limits::concurrency::{
+        ActiveRemediation, ControlPlane, EtcdGuard, check_concurrency, takes_planes_turn,
+    },
     limits::power_policy::PolicyDecision,
-    remediation::{BareMetalHostFacts, HostRef, Progress, Reason, State, Step, progress_again},
+    remediation::{BareMetalHostFacts, HostRef, Progress, Reason, State, progress_again},
 };
 
 use crate::{
@@ -196,17 +198,14 @@ pub(crate) fn active(
     host: Option<&HostRef>,
     state: Option<&State>,
 ) -> ActiveRemediation {
-    // A host that is kept off does not block others of its control plane that keep the quorum
-    // without it.
-    let settled = state.is_some_and(|s| s.step == Step::Fenced);
-    let is_member = roles(index, target).is_control_plane() && !settled;
+    let takes_turn = takes_planes_turn(roles(index, target), state);
     // The management cluster may have Machines as well, and a Node of it none.
     let of_machine = target.machine().filter(|_| target.openshift.is_none());
     let of_machine = of_machine.and_then(cluster_of);
     let mut plane: Vec<String> = of_machine
         .iter()
         .chain(&target.cluster)
-        .filter(|_| is_member)
+        .filter(|_| takes_turn)
         .map(ToString::to_string)
         .collect();
     plane.dedup();

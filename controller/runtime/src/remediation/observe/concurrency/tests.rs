@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{remediation::observe::quorum::control_plane, store::object::Kind};
-use rackhand_core::remediation::WordsOfPersons;
+use rackhand_core::remediation::{Step, WordsOfPersons};
 
 fn object(value: Value) -> DynamicObject {
     serde_json::from_value(value).unwrap()

@@ -17,9 +17,9 @@ use rackhand_core::{
     limits::concurrency::ActiveRemediation,
     limits::power_policy::PolicyDecision,
     limits::power_policy::{
-        Hold, PastAttempt, PowerPolicy, REMEMBERED_REMEDIATIONS, Rule, Subject, evaluate,
+        Counting, Hold, PastAttempt, PowerPolicy, REMEMBERED_REMEDIATIONS, Rule, Subject, evaluate,
     },
-    remediation::{HostRef, Progress, Reason, State, Step, UpdateRules, WorkloadView},
+    remediation::{HostRef, Reason, State, UpdateRules, WorkloadView},
 };
 use tokio::time::Instant;
 
@@ -105,8 +105,7 @@ impl<'a> KnownNode<'a> {
     }
 }
 
-/// Collects what the policies need to know. Of a host that is kept off after its workload has moved
-/// nothing counts: it would fill a budget for as long as it stays off.
+/// Collects what the policies need to know.
 pub(super) fn policy_input(
     index: &Index,
     target: &Target,
@@ -114,9 +113,11 @@ pub(super) fn policy_input(
     node: &KnownNode<'_>,
     state: Option<&State>,
 ) -> PolicyInput {
-    if state.is_some_and(|s| s.step == Step::Fenced) {
-        return PolicyInput::default();
-    }
+    let counted = match Counting::of(state, matches!(node, KnownNode::Read(_))) {
+        Counting::Nothing => return PolicyInput::default(),
+        Counting::Now => None,
+        Counting::SinceBeginning(counted) => Some(counted),
+    };
     let bmh = host.and_then(|h| h.bmh.as_deref()).map(Key::parse);
     let bmh = bmh.and_then(|key| index.host(&key));
     let of_bmh = bmh.as_ref().map(|entry| entry.object.annotations());
@@ -125,10 +126,6 @@ pub(super) fn policy_input(
     let (pdus, switches) = shared_names(annotations.iter().copied());
     let rack = host.map(|h| h.rack.clone());
     let mut input = PolicyInput::default();
-    let begun = Progress::of(state) == Progress::Begun;
-    // A Node that is gone, or cannot be read, has the labels with which an earlier attempt began.
-    let pins = begun || !matches!(node, KnownNode::Read(_));
-    let counted = state.and_then(|s| s.counted.as_deref().filter(|_| pins));
     let pinned = counted.and_then(|counted| counted.placement.labels.as_ref());
     let labels = pinned.map_or(node.labels(), NodeLabels::Known);
     let machine = target.machine().map(|m| &m.meta.labels);
@@ -148,7 +145,7 @@ pub(super) fn policy_input(
     input.subject.annotations = annotations.iter().flat_map(|a| a.keys().cloned()).collect();
     // As those of the history of the host.
     let displayed = state.map(|s| s.on_wall(clock::wall_ahead()));
-    input.subject.past = own_attempts(displayed.as_ref());
+    input.subject.past = displayed.iter().flat_map(PastAttempt::of_state).collect();
     input.facts.placement = Placement {
         cluster: target.cluster.as_ref().map(ToString::to_string),
         rack,
@@ -193,19 +190,6 @@ pub(super) fn selecting_objects(target: &Target, host: Option<&HostRef>) -> Vec<
     let machine = machine.map(|key| (Kind::Machine, key));
     let bmh = bmh.map(|key| (Kind::BareMetalHost, key));
     machine.into_iter().chain(bmh).collect()
-}
-
-/// The finished attempts of this remediation.
-fn own_attempts(state: Option<&State>) -> Vec<PastAttempt> {
-    let attempts = state.map(|s| s.attempts.as_slice()).unwrap_or_default();
-    let switched_off = attempts.iter().filter(|a| a.off.is_some());
-    switched_off
-        .map(|attempt| PastAttempt {
-            begun: attempt.started,
-            ended: attempt.ended,
-            succeeded: false,
-        })
-        .collect()
 }
 
 /// The earlier attempts on the host that switched it off, of all other remediations.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::store::object::Kind;
-use rackhand_core::remediation::WordsOfPersons;
+use rackhand_core::remediation::{Step, WordsOfPersons};
 
 fn index_with(policies: &[(&str, Value)]) -> Index {
     let index = Index::new(Vec::new());
@@ -112,7 +112,7 @@ fn only_attempts_that_switched_off_count() {
     let mut switched_off = attempt.clone();
     switched_off["off"] = "2026-01-01T00:01:00Z".into();
     state.attempts = serde_json::from_value(json!([attempt, switched_off])).unwrap();
-    assert_eq!(own_attempts(Some(&state)).len(), 1);
+    assert_eq!(PastAttempt::of_state(&state).count(), 1);
 }
 
 #[test]

@@ -3,12 +3,16 @@
 //! Invariants: no two remediations act on one host, Machine, Node or BMC, nor on two control-plane
 //! machines of one cluster at a time; and a remediation that cannot begin blocks no other.
 
+mod members;
+
+pub use members::{PlaneMachine, PlaneNode, other_machines};
+
 use jiff::Timestamp;
 
 use crate::{
     fleet::placement::PolicyFacts,
     fleet::roles::Roles,
-    remediation::{Progress, Reason, State, before_first_off},
+    remediation::{Progress, Reason, State, Step, before_first_off},
 };
 
 /// Members without a healthy etcd that a message names.
@@ -100,6 +104,12 @@ impl EtcdGuard {
             )),
         }
     }
+}
+
+/// Whether a remediation takes the turn of its control plane. `state`: what is recorded of it. A host that is kept off
+/// does not block others of its control plane that keep the quorum without it.
+pub fn takes_planes_turn(roles: Roles, state: Option<&State>) -> bool {
+    roles.is_control_plane() && state.is_none_or(|s| s.step != Step::Fenced)
 }
 
 impl ControlPlane {
@@ -272,7 +282,7 @@ pub fn check_concurrency<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::remediation::{Mode, Step};
+    use crate::remediation::Mode;
 
     #[test]
     fn f6_f12_members_are_read_live_before_a_beginning_and_before_the_first_off() {
