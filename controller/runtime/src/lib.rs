@@ -25,6 +25,7 @@ mod run;
 mod serve;
 mod shared_causes;
 mod store;
+mod triggers;
 
 pub use agents::AgentConnector;
 pub use cli::controller_client::{
