@@ -19,7 +19,6 @@ mod history;
 mod hosts;
 mod leader;
 mod orphaned_holds;
-mod power_policies;
 mod remediation;
 mod run;
 mod serve;

@@ -121,7 +121,7 @@ pub struct RemediationTriggerSpec {
     pub template_ref: TriggerTemplateRef,
     /// For how long after the end of a remediation a new label on the same Node waits, in seconds.
     #[serde(default = "cooldown_seconds")]
-    #[schemars(range(min = 0, max = 2_678_400))]
+    #[schemars(range(min = 10, max = 2_678_400))]
     pub cooldown_seconds: i32,
     /// Accepts a label that kubelets may set on their own Nodes. Without it such a label is warned of.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

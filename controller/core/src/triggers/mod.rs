@@ -194,7 +194,9 @@ fn answered(
 ) -> Decision {
     let is_set = node.label == NodeLabel::Set;
     match own.stage {
-        Stage::NotBegun | Stage::Begun | Stage::KeptOff => Decision::Delete,
+        Stage::NotBegun | Stage::KeptOff => Decision::Delete,
+        // It has begun while its withdrawal was recorded.
+        Stage::Begun => Decision::Wait(Wait::Remediation),
         Stage::FailedOff if node.label == NodeLabel::Absent => Decision::Delete,
         // A host that has failed stays as it is until a person decides.
         Stage::Failed | Stage::FailedOff

@@ -18,9 +18,8 @@ use crate::{
         writer::{Lane, Writer},
     },
     orphaned_holds::{self, OrphanedHolds},
-    power_policies::{self, PolicyStatus},
     remediation::{self, Dependencies},
-    shared_causes,
+    shared_causes::{self, policy_status::PolicyStatus},
     store::index::ChangeQueue,
     triggers::{self, Triggers},
 };
@@ -169,7 +168,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
     };
     let cancelled = cancel.clone();
     actors.spawn(async move {
-        power_policies::run(policies, cancelled).await;
+        shared_causes::policy_status::run(policies, cancelled).await;
         "status of PowerPolicies"
     });
     let changes_causes = Arc::<ChangeQueue>::default();

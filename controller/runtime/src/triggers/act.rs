@@ -249,13 +249,16 @@ async fn answer(
             tell(triggers, subject, true, "LabelFailed", &message);
         }
     }
-    // Of one that somebody deletes, nothing is recorded.
-    let is_over = made.is_none_or(|made| made.object.metadata.deletion_timestamp.is_some());
-    if is_over {
-        triggers.memory.lock().unanswered.remove(&place);
-        ended(triggers, subject, TriggerOutcome::Failed);
+    match made.filter(|made| made.object.metadata.deletion_timestamp.is_none()) {
+        // At once: a label that is put back from now on is a new one.
+        Some(made) => mark_answered(triggers, subject, &made).await,
+        // Of one that somebody deletes, nothing is recorded.
+        None => {
+            triggers.memory.lock().unanswered.remove(&place);
+            ended(triggers, subject, TriggerOutcome::Failed);
+            Ok(())
+        }
     }
-    Ok(())
 }
 
 async fn patch_node(
@@ -284,6 +287,18 @@ async fn record(triggers: &Triggers, subject: &Subject, made: &Made) -> Result<(
     if is_set && stage != Stage::NotBegun {
         return Ok(());
     }
+    mark_answered(triggers, subject, made).await
+}
+
+/// Marks the remediation, counts its end and notes it for the status.
+async fn mark_answered(
+    triggers: &Triggers,
+    subject: &Subject,
+    made: &Made,
+) -> Result<(), ApiError> {
+    let Some(stage) = made.stage() else {
+        return Ok(());
+    };
     let at = whole_seconds(Timestamp::now());
     let body = json!({ "metadata": {
         "uid": made.object.metadata.uid,

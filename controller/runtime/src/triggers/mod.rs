@@ -254,3 +254,6 @@ impl TriggerView {
         nodes.filter_map(|(node, decision)| Deed::of(self, node, decision))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,8 @@ struct World {
     removals: u8,
     deletions: u8,
     crashes: u8,
+    /// How the last remediation ended, also one that is gone.
+    last: Option<Stage>,
     /// When the last label was answered after a remediation had ended.
     ended: Option<u8>,
 }
@@ -73,6 +75,7 @@ impl World {
             removals: 1,
             deletions: 1,
             crashes: 1,
+            last: None,
             ended: None,
         }
     }
@@ -84,13 +87,17 @@ impl World {
     }
 
     fn decision(&self, broken: Breakage) -> Decision {
+        let forgets = matches!(
+            broken,
+            Breakage::AbortIsForgotten | Breakage::LabelIsNotAnswered
+        );
         let found = match self.seen {
             Some(object) => Found::Remediation(OwnRemediation {
                 stage: object.stage,
                 deleting: object.deleting,
                 answered: object.answered.map(|t| at(i64::from(t) * 60)),
             }),
-            None if self.unanswered && broken != Breakage::AbortIsForgotten => Found::Lost,
+            None if self.unanswered && !forgets => Found::Lost,
             None => Found::Nothing,
         };
         let cooldown = Duration::from_secs(60 * u64::from(LASTS));
@@ -100,7 +107,7 @@ impl World {
             (Breakage::FailureRemovesLabel, _, Decision::Answer(Answer::Fail)) => {
                 Decision::Answer(Answer::Remove)
             }
-            (Breakage::LabelIsNotAnswered, _, Decision::Answer(Answer::Remove)) => Decision::Delete,
+            (Breakage::LabelIsNotAnswered, _, Decision::Answer(_)) => Decision::Delete,
             (Breakage::NoCooldown, Some((Stage::Succeeded, Some(_))), _) => Decision::Delete,
             (_, _, decision) => decision,
         }
@@ -132,6 +139,9 @@ impl World {
                 return Ok(());
             }
         }
+        if self.label != NodeLabel::Set {
+            return Err("made although the label is not there");
+        }
         if self.objects.is_empty() || broken == Breakage::NameIsRandom {
             if self.ended.is_some_and(|ended| self.now < ended + LASTS) {
                 return Err("made within the cooldown");
@@ -157,7 +167,7 @@ impl World {
         let stage = self.objects.first().map(|object| object.stage);
         match (answer, self.label) {
             (Answer::Remove, NodeLabel::Set) => {
-                if stage != Some(Stage::Succeeded) {
+                if stage.or(self.last) != Some(Stage::Succeeded) {
                     return Err("the label was removed although the Node is not back");
                 }
                 self.label = NodeLabel::Absent;
@@ -182,7 +192,8 @@ impl World {
             return;
         }
         object.answered = Some(self.now);
-        if object.stage != Stage::NotBegun {
+        let is_over = !matches!(object.stage, Stage::NotBegun | Stage::Begun);
+        if is_over && !object.deleting {
             self.ended = Some(self.now);
         }
         self.seen = Some(*object);
@@ -216,6 +227,8 @@ impl World {
             all.push(self.with(|w| {
                 w.objects[0].deleting = true;
                 w.deletions -= 1;
+                // The record of the cooldown goes with it.
+                w.ended = None;
             }));
         }
         for (i, object) in self.objects.iter().enumerate() {
@@ -223,6 +236,7 @@ impl World {
                 self.with(|w| {
                     w.objects[i].stage = stage;
                     w.begun += u8::from(stage == Stage::Begun);
+                    w.last = (stage != Stage::Begun).then_some(stage);
                 })
             };
             match object.stage {
@@ -310,10 +324,7 @@ fn every_breakage_is_found() {
             "switched off again without a new label",
         ),
         (Breakage::NoCooldown, "made within the cooldown"),
-        (
-            Breakage::NoLiveRead,
-            "switched off again without a new label",
-        ),
+        (Breakage::NoLiveRead, "made although the label is not there"),
         (
             Breakage::AbortIsForgotten,
             "switched off again without a new label",
