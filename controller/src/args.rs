@@ -162,6 +162,11 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "accepted")]
     words_of_persons: Words,
 
+    /// Make a remediation of a Node when it gets the label of a RemediationTrigger. Without it, the triggers say in
+    /// their status that they are not active.
+    #[arg(long)]
+    remediation_triggers: bool,
+
     /// Set timeAdded on the out-of-service taint. Some releases of Rancher cannot handle it on Nodes of RKE2 clusters.
     #[arg(long)]
     taint_time: bool,
@@ -393,6 +398,7 @@ impl Args {
                 Words::Accepted => WordsOfPersons::Accepted,
                 Words::Ignored => WordsOfPersons::Ignored,
             },
+            remediation_triggers: self.remediation_triggers,
             taint_time_added: self.taint_time,
             settings: BTreeMap::new(),
         }

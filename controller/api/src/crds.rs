@@ -22,6 +22,7 @@ use crate::kinds::power_remediation::PowerRemediation;
 use crate::kinds::power_remediation_template::PowerRemediationTemplate;
 use crate::kinds::rack_agent::RackAgent;
 use crate::kinds::remediation_state::RemediationState;
+use crate::kinds::remediation_trigger::RemediationTrigger;
 use crate::names;
 
 /// The second version of the kinds that we stand in for.
@@ -51,6 +52,11 @@ pub fn own() -> Vec<CustomResourceDefinition> {
         );
     }
     let [remediation, template] = remediations;
+    let mut trigger = RemediationTrigger::crd();
+    // Nothing owns a trigger. It moves with the templates and remediations, which name it.
+    let labels = trigger.metadata.labels.get_or_insert_default();
+    labels.insert(names::CLUSTERCTL_LABEL.to_owned(), String::new());
+    labels.insert(names::CLUSTERCTL_MOVE_LABEL.to_owned(), String::new());
     [
         RackAgent::crd(),
         PowerPolicy::crd(),
@@ -58,6 +64,7 @@ pub fn own() -> Vec<CustomResourceDefinition> {
         template,
         HostHistory::crd(),
         RemediationState::crd(),
+        trigger,
     ]
     .into_iter()
     .map(finished)

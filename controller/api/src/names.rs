@@ -61,6 +61,8 @@ pub mod kinds {
     pub const HOST_HISTORY: &str = "HostHistory";
     /// RemediationState of our own group.
     pub const REMEDIATION_STATE: &str = "RemediationState";
+    /// Our RemediationTrigger.
+    pub const REMEDIATION_TRIGGER: &str = "RemediationTrigger";
     /// Our RackAgent.
     pub const RACK_AGENT: &str = "RackAgent";
     /// What a template's kind ends with; the remediation's kind is the rest.
@@ -74,11 +76,15 @@ pub mod kinds {
 pub const EVALUATE_ANNOTATION: &str = "rackhand.dev/evaluate";
 /// Pauses our work on the object that carries it; any value counts.
 pub const PAUSED_ANNOTATION: &str = "rackhand.dev/paused";
-/// On a remediation: the check that made it, as `MachineHealthCheck/<name>/<UID>`. A remediation
-/// that its check no longer needs is withdrawn.
+/// On a remediation: the check or trigger that made it, as `MachineHealthCheck/<name>/<UID>` or
+/// `RemediationTrigger/<name>/<UID>`. A remediation that its maker no longer needs is withdrawn.
 pub const MADE_BY_ANNOTATION: &str = "rackhand.dev/made-by";
 /// On a remediation that Rackhand made: why its machine was unhealthy, for people.
 pub const CAUSE_ANNOTATION: &str = "rackhand.dev/cause";
+/// On a remediation of a trigger: the UID of the Node that had the label.
+pub const NODE_UID_ANNOTATION: &str = "rackhand.dev/node-uid";
+/// On a remediation of a trigger: when its label was answered, after which the cooldown begins.
+pub const LABEL_ANSWERED_ANNOTATION: &str = "rackhand.dev/label-answered";
 /// On a health check: with the value `true` it is evaluated and its findings are shown, but nothing is
 /// remediated.
 pub const DRY_RUN_ANNOTATION: &str = "rackhand.dev/dry-run";
@@ -330,6 +336,12 @@ pub const MEDIK8S_AGGREGATE_LABEL: &str = "rbac.ext-remediation/aggregate-to-ext
 
 /// Condition types that more than one project reads.
 pub mod conditions {
+    /// On a RemediationTrigger: whether labels make remediations now.
+    pub const ACTIVE: &str = "Active";
+    /// On a RemediationTrigger: whether kubelets cannot set its label.
+    pub const LABEL_RESTRICTED: &str = "LabelRestricted";
+    /// On a RemediationTrigger: whether another one acts on a Node that has its label.
+    pub const CONFLICT: &str = "Conflict";
     /// On a PowerPolicy: whether it can be applied.
     pub const VALID: &str = "Valid";
     /// On a Machine: whether its health checks find it healthy.

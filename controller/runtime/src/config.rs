@@ -87,6 +87,8 @@ pub struct Config {
     pub bmc_check_interval: Duration,
     /// Whether the annotations of remediations count by which a person decides.
     pub words_of_persons: WordsOfPersons,
+    /// Whether the labels of RemediationTriggers make remediations.
+    pub remediation_triggers: bool,
     /// Whether `timeAdded` is set on the taint. Some controllers do not accept it.
     pub taint_time_added: bool,
     /// The flags that decisions depend on, by name, as given. The leader writes them to its Lease for
@@ -122,6 +124,7 @@ impl Default for Config {
             power_timeout: Duration::from_secs(180),
             bmc_check_interval: Duration::from_secs(300),
             words_of_persons: WordsOfPersons::Accepted,
+            remediation_triggers: false,
             taint_time_added: false,
             settings: BTreeMap::new(),
         }

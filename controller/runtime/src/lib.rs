@@ -19,12 +19,12 @@ mod history;
 mod hosts;
 mod leader;
 mod orphaned_holds;
-mod power_policies;
 mod remediation;
 mod run;
 mod serve;
 mod shared_causes;
 mod store;
+mod triggers;
 
 pub use agents::AgentConnector;
 pub use cli::controller_client::{

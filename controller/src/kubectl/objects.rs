@@ -67,6 +67,12 @@ pub(super) const NODE_CHECK: KindName = KindName {
     kind: "NodeHealthCheck",
 };
 
+pub(super) const REMEDIATION_TRIGGER: KindName = KindName {
+    group: "rackhand.dev",
+    versions: &["v1alpha1"],
+    kind: "RemediationTrigger",
+};
+
 pub(super) const BARE_METAL_HOST: KindName = KindName {
     group: "metal3.io",
     versions: &["v1alpha1"],

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt, api::DynamicObject};
-use rackhand_api::names::STATE_ANNOTATION;
+use rackhand_api::names::{MADE_BY_ANNOTATION, STATE_ANNOTATION};
 use rackhand_core::{remediation::WORDS_IGNORED, values::duration::ago};
 use serde::Serialize;
 use serde_json::Value;
@@ -73,6 +73,8 @@ pub(super) struct Remediation {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) node: String,
+    /// The health check or trigger that made it, where Rackhand did.
+    by: String,
     pub(super) step: String,
     since: Option<Timestamp>,
     until: Option<Timestamp>,
@@ -186,6 +188,16 @@ pub(super) fn stored_state(object: &DynamicObject) -> Value {
     }
 }
 
+/// Kind and name of what made a remediation; empty if that is not known.
+fn maker(object: &DynamicObject) -> String {
+    let marked = object.annotations().get(MADE_BY_ANNOTATION);
+    let mut parts = marked.into_iter().flat_map(|marked| marked.split('/'));
+    match (parts.next(), parts.next()) {
+        (Some(kind), Some(name)) => format!("{kind} {name}"),
+        _ => String::new(),
+    }
+}
+
 /// Summary of a remediation.
 pub(super) fn remediation(object: &DynamicObject, kind: &str) -> Remediation {
     let status = &object.data["status"];
@@ -194,6 +206,7 @@ pub(super) fn remediation(object: &DynamicObject, kind: &str) -> Remediation {
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),
         node: text(status, "/nodeName"),
+        by: maker(object),
         step: text(status, "/step"),
         since: time(status, "/stepSince"),
         until: time(status, "/stepUntil"),
@@ -295,6 +308,7 @@ impl Display for Status {
                 remediation.kind.clone(),
                 named(&remediation.namespace, &remediation.name),
                 dash(&remediation.node),
+                dash(&remediation.by),
                 dash(&remediation.step),
                 remediation.since.map_or("-".to_owned(), |at| self.ago(at)),
                 dash(&remediation.reason),
@@ -308,6 +322,7 @@ impl Display for Status {
                 "KIND",
                 "REMEDIATION",
                 "NODE",
+                "BY",
                 "STEP",
                 "SINCE",
                 "REASON",
@@ -405,6 +420,17 @@ mod tests {
         assert_eq!(shown.reason, "FenceUnconfirmed");
         assert!(shown.since.is_some());
         assert_eq!(stored_state(&metal3)["host"]["host"], "bay-7");
+    }
+
+    #[test]
+    fn maker_of_a_remediation_is_shown_by_kind_and_name() {
+        let made = |by: Value| {
+            let metadata = json!({ "name": "a", "namespace": "n", "annotations": by });
+            remediation(&object(json!({ "metadata": metadata })), "PowerRemediation").by
+        };
+        let by_label = json!({ MADE_BY_ANNOTATION: "RemediationTrigger/reboot/uid-1" });
+        assert_eq!(made(by_label), "RemediationTrigger reboot");
+        assert_eq!(made(json!({})), "");
     }
 
     #[test]

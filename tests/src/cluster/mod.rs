@@ -496,6 +496,8 @@ fn start_api_server(
         format!("--token-auth-file={}", file("tokens.csv")),
         format!("--client-ca-file={}", file("ca.crt")),
         "--authorization-mode=RBAC".into(),
+        // As every installer has it: kubelets may not set labels of this prefix.
+        "--enable-admission-plugins=NodeRestriction".into(),
         "--service-cluster-ip-range=10.96.0.0/16".into(),
         "--service-account-issuer=https://kubernetes.default.svc".into(),
         format!("--service-account-key-file={}", file("sa.pub")),

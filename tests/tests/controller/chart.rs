@@ -134,6 +134,15 @@ fn words_of_persons_of_chart_is_an_argument_of_the_controller() {
 }
 
 #[test]
+fn triggers_of_chart_are_off_unless_set() {
+    let set = arguments(&["--set", "controller.remediationTriggers=true"]);
+    let argument = "--remediation-triggers";
+    assert!(set.as_array().unwrap().contains(&argument.into()), "{set}");
+    let unset = arguments(&[]);
+    assert!(!unset.to_string().contains("triggers"), "{unset}");
+}
+
+#[test]
 fn otlp_endpoint_of_chart_is_an_argument_of_the_controller() {
     let endpoint = "https://collector.monitoring:4317";
     let argument = format!("--otlp-endpoint={endpoint}");

@@ -54,5 +54,6 @@ mod rights;
 mod rival;
 mod shards;
 mod thousand;
+mod triggers;
 mod uninstall;
 mod whole_view;

@@ -23,3 +23,4 @@ pub mod power_remediation;
 pub mod power_remediation_template;
 pub mod rack_agent;
 pub mod remediation_state;
+pub mod remediation_trigger;

@@ -29,6 +29,7 @@ use kube::{CustomResourceExt, api::ObjectMeta};
 
 use crate::kinds::machine_health_check::MachineHealthCheck;
 use crate::kinds::node_health_check::NodeHealthCheck;
+use crate::kinds::remediation_trigger::RemediationTrigger;
 use crate::names;
 use cel::Check;
 
@@ -47,6 +48,7 @@ pub fn files() -> BTreeMap<&'static str, Vec<BoundPolicy>> {
     BTreeMap::from([
         ("machine-health-checks.yaml", machine_health_checks()),
         ("node-health-checks.yaml", node_health_checks()),
+        ("remediation-triggers.yaml", remediation_triggers()),
     ])
 }
 
@@ -81,6 +83,17 @@ pub fn node_health_checks() -> Vec<BoundPolicy> {
         kind.in_use(),
         kind.warnings(&warnings::node_health_check()),
     ]
+}
+
+/// The policy for RemediationTriggers. Their CRD is always ours, so it refuses what is invalid, and the policy only
+/// warns.
+#[must_use]
+pub fn remediation_triggers() -> Vec<BoundPolicy> {
+    let kind = Kind {
+        crd: RemediationTrigger::crd(),
+        versions: &["v1alpha1"],
+    };
+    vec![kind.warnings(&warnings::remediation_trigger())]
 }
 
 /// The value of our annotation of a NodeHealthCheck must be a duration. This cannot be a rule of the

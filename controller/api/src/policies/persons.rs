@@ -8,8 +8,9 @@
 use super::{Spec, bind, variable};
 use crate::names::{
     APPROVED_ANNOTATION, BLOCKED_ANNOTATION, CAUSE_ANNOTATION, CONFIRM_FENCED_ANNOTATION, GROUP,
-    MADE_BY_ANNOTATION, OVERRIDE_OTHER_NODE_ANNOTATION, OVERRIDE_OWNER_ANNOTATION,
-    OVERRIDE_QUORUM_ANNOTATION, STATE_ANNOTATION, groups,
+    LABEL_ANSWERED_ANNOTATION, MADE_BY_ANNOTATION, NODE_UID_ANNOTATION,
+    OVERRIDE_OTHER_NODE_ANNOTATION, OVERRIDE_OWNER_ANNOTATION, OVERRIDE_QUORUM_ANNOTATION,
+    STATE_ANNOTATION, groups,
 };
 use k8s_openapi::api::admissionregistration::v1::{NamedRuleWithOperations, Validation};
 
@@ -26,8 +27,10 @@ const VERBS: [(&str, &str); 5] = [
 const ATTRIBUTE: &str = "attribute";
 
 /// What only Rackhand writes on a remediation.
-const MARKS: [&str; 4] = [
+const MARKS: [&str; 6] = [
     MADE_BY_ANNOTATION,
+    NODE_UID_ANNOTATION,
+    LABEL_ANSWERED_ANNOTATION,
     CAUSE_ANNOTATION,
     STATE_ANNOTATION,
     BLOCKED_ANNOTATION,

@@ -1,4 +1,4 @@
-//! Warnings of values of a health check that are accepted but probably not intended.
+//! Warnings of values of health checks and triggers that are accepted but probably not intended.
 
 use k8s_openapi::api::admissionregistration::v1::Variable;
 
@@ -174,5 +174,23 @@ pub(super) fn node_health_check() -> Warnings {
                 "'spec.stormCooldownDuration: 0 is no cooldown at all'",
             ),
         ],
+    }
+}
+
+/// The warning for a RemediationTrigger: a label that kubelets may set on their own Nodes.
+pub(super) fn remediation_trigger() -> Warnings {
+    let allowed = "variables.spec.allowUnrestrictedLabel";
+    let label = "variables.spec.label";
+    Warnings {
+        variables: vec![variable("spec", "has(object.spec) ? object.spec : {}")],
+        checks: vec![warning(
+            "label",
+            &format!(
+                "!(has({allowed}) && {allowed}) && has({label}) && \
+                 !{label}.matches(r'^([^/]*[.])?node-restriction[.]kubernetes[.]io/')"
+            ),
+            "'spec.label: every kubelet can set ' + variables.spec.label + ' on its own Node; use a label \
+             under node-restriction.kubernetes.io/, or set allowUnrestrictedLabel'",
+        )],
     }
 }

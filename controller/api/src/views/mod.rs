@@ -22,6 +22,7 @@ mod node_health_check;
 mod openshift;
 mod power;
 mod template;
+mod trigger;
 
 pub use bare_metal_host::{BareMetalHostView, Bmc, GoodCredentials, PowerHold};
 pub use cluster::ClusterView;
@@ -40,6 +41,7 @@ pub use node_health_check::{
 pub use openshift::OpenShiftHealthCheckView;
 pub use power::PowerRemediationView;
 pub use template::{RemediationTemplateView, TemplateRef};
+pub use trigger::trigger_spec;
 
 #[cfg(test)]
 mod tests;

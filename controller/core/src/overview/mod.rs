@@ -183,6 +183,8 @@ pub struct RunningRemediation {
     pub node: Option<(String, String)>,
     /// The latest power reading, as the BMC reported it.
     pub power: Option<String>,
+    /// The health check or trigger that made it.
+    pub requested_by: Option<String>,
     /// The steps so far.
     pub timeline: Vec<TimelineEntry>,
     /// The explanation of the remediation.
@@ -390,6 +392,9 @@ pub struct RemediationEntry {
     /// Name of the Node, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// The health check or trigger that made it, where Rackhand did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_by: Option<String>,
     /// The steps so far.
     pub timeline: Vec<TimelineEntry>,
     /// The explanation of the remediation.

@@ -58,6 +58,7 @@ fn entry(running: &RunningRemediation) -> RemediationEntry {
             .as_ref()
             .map(|(rack, host)| format!("{rack}/{host}")),
         node: running.node.as_ref().map(|(_, name)| name.clone()),
+        requested_by: running.requested_by.clone(),
         timeline: running.timeline.clone(),
         view: running.view.clone(),
     }

@@ -35,6 +35,7 @@ fn running(remediation: &str, host: (&str, &str), blocked: bool) -> RunningRemed
         host: Some((host.0.into(), host.1.into())),
         node: None,
         power: Some("Off".into()),
+        requested_by: Some("RemediationTrigger reboot".into()),
         timeline: Vec::new(),
         view: RemediationView {
             remediation: remediation.into(),

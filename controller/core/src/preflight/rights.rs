@@ -164,6 +164,13 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 /// All rights that the shipped manifests grant.
 pub const RIGHTS: &[Right] = &[
     right(Role::Controller, OURS, "rackagents", LIST),
+    right(Role::Controller, OURS, "remediationtriggers", READ),
+    right(
+        Role::Controller,
+        OURS,
+        "remediationtriggers/status",
+        &["patch"],
+    ),
     right(Role::Controller, OURS, "powerpolicies", LIST),
     right(Role::Controller, OURS, "powerpolicies/status", &["patch"]),
     right(Role::Controller, OURS, "powerremediationtemplates", READ),

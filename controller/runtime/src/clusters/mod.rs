@@ -127,6 +127,7 @@ pub(crate) fn concerns(change: &Change) -> bool {
                 | Kind::RackAgent
                 | Kind::RemediationState
                 | Kind::PowerPolicy
+                | Kind::RemediationTrigger
         ),
         Change::Workload(_) => true,
         Change::Node(..) | Change::Agent(_) => false,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -17,10 +18,10 @@ use crate::{
         writer::{Lane, Writer},
     },
     orphaned_holds::{self, OrphanedHolds},
-    power_policies::{self, PolicyStatus},
     remediation::{self, Dependencies},
-    shared_causes,
+    shared_causes::{self, policy_status::PolicyStatus},
     store::index::ChangeQueue,
+    triggers::{self, Triggers},
 };
 
 /// Starts the tasks, which end after `cancel`. Each task returns its name, to report a task that ends early.
@@ -41,6 +42,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         changes_remediation,
         changes_agents,
         changes_absence,
+        changes_triggers,
     ] = parts.inboxes.clone();
     let mut actors = JoinSet::new();
     {
@@ -166,7 +168,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
     };
     let cancelled = cancel.clone();
     actors.spawn(async move {
-        power_policies::run(policies, cancelled).await;
+        shared_causes::policy_status::run(policies, cancelled).await;
         "status of PowerPolicies"
     });
     let changes_causes = Arc::<ChangeQueue>::default();
@@ -225,6 +227,24 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
     actors.spawn(async move {
         bmc_watch::run(watch, cancelled).await;
         "readings of BMCs between remediations"
+    });
+    let of_triggers = Arc::new(Triggers {
+        client: client.clone(),
+        served: served.clone(),
+        index: index.clone(),
+        workloads: parts.workloads.clone(),
+        writer: writer.on(Lane::Checks),
+        reports: writer.on(Lane::Reports),
+        events: events.clone(),
+        metrics: metrics.triggers.clone(),
+        enabled: config.remediation_triggers,
+        watch_filter: config.watch_filter.clone(),
+        memory: Mutex::default(),
+    });
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        triggers::run(of_triggers, changes_triggers, cancelled).await;
+        "triggers of remediations"
     });
     let context = |ownership| {
         Arc::new(checks::Context {

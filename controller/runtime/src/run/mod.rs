@@ -39,6 +39,7 @@ use crate::{
         object::{Kind, Served},
         watch::watch_kind,
     },
+    triggers::{self, TriggerMetrics},
 };
 
 /// Time for all tasks to end after a stop, below Kubernetes' termination grace period of 30 s.
@@ -174,6 +175,7 @@ async fn run_with(
     let changes_openshift = Arc::new(ChangeQueue::only(checks::concerns_openshift));
     let changes_nodes = Arc::new(ChangeQueue::only(checks::nodes::concerns));
     let changes_absence = Arc::new(ChangeQueue::only(node_absence::concerns));
+    let changes_triggers = Arc::new(ChangeQueue::only(triggers::concerns));
     let index = Arc::new(Index::new(vec![
         changes_openshift.clone(),
         changes_nodes.clone(),
@@ -182,6 +184,7 @@ async fn run_with(
         changes_clusters.clone(),
         changes_agents.clone(),
         changes_absence.clone(),
+        changes_triggers.clone(),
     ]));
     index.register_metrics(&mut registry);
     let registry = Arc::new(registry);
@@ -287,6 +290,7 @@ async fn run_with(
             changes_remediation,
             changes_agents,
             changes_absence,
+            changes_triggers,
         ],
         stop: stop.clone(),
     })
@@ -308,6 +312,7 @@ struct Metrics {
     checks: Arc<CheckMetrics>,
     remediation: Arc<RemediationMetrics>,
     shared_causes: Arc<SharedCauseMetrics>,
+    triggers: Arc<TriggerMetrics>,
 }
 
 impl Metrics {
@@ -321,6 +326,7 @@ impl Metrics {
             checks: Arc::new(CheckMetrics::register(registry)),
             remediation: Arc::new(remediation),
             shared_causes: Arc::new(shared_causes),
+            triggers: Arc::new(TriggerMetrics::register(registry)),
         }
     }
 }
@@ -343,7 +349,7 @@ struct Parts {
     /// Shows whether this process leads.
     leads: watch::Sender<bool>,
     leader_state: Arc<LeaderState>,
-    inboxes: [Arc<ChangeQueue>; 6],
+    inboxes: [Arc<ChangeQueue>; 7],
     stop: CancellationToken,
 }
 

@@ -7,6 +7,7 @@
 
 mod fleet;
 mod metrics;
+pub(crate) mod policy_status;
 mod readings;
 mod report;
 

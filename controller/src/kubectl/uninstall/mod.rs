@@ -40,10 +40,12 @@ const CLOCK_SKEW: i64 = 30;
 /// Value of the annotation that pauses a check for an uninstallation.
 const PAUSED_BY_US: &str = "uninstall";
 
-const CHECKS: [KindName; 3] = [
+/// What makes remediations: it is paused first.
+const CHECKS: [KindName; 4] = [
     objects::CLUSTER_API_CHECK,
     objects::OPENSHIFT_CHECK,
     objects::NODE_CHECK,
+    objects::REMEDIATION_TRIGGER,
 ];
 
 /// How Rackhand is uninstalled.

@@ -142,6 +142,13 @@ pub const REMEDIATION_STATES: Resource =
 /// Rackhand's power policies, which have no namespace.
 pub const POWER_POLICIES: Resource =
     kind(OURS, "v1alpha1", "powerpolicies", "PowerPolicy").cluster_wide();
+/// Labels of Nodes that make remediations.
+pub const REMEDIATION_TRIGGERS: Resource = kind(
+    OURS,
+    "v1alpha1",
+    "remediationtriggers",
+    "RemediationTrigger",
+);
 /// Agents.
 pub const RACK_AGENTS: Resource = kind(OURS, "v1alpha1", "rackagents", "RackAgent").cluster_wide();
 
@@ -151,7 +158,8 @@ const OPENSHIFT: &str = "machine.openshift.io";
 const OURS: &str = "rackhand.dev";
 
 /// Every kind that is served.
-pub const RESOURCES: [Resource; 27] = [
+pub const RESOURCES: [Resource; 28] = [
+    REMEDIATION_TRIGGERS,
     NODES,
     NAMESPACES,
     PODS,

@@ -129,7 +129,11 @@ async fn controller_rbac_rights_are_sufficient_and_minimal() {
 async fn with_machines(dir: &Path) -> Audit {
     let racks = vec![
         RackSpec::new("mhc", 1, HostLink::Inventory).in_pool("power"),
-        rack("known", &["esc-1", "old-1", "bmc-1"], HostLink::Inventory),
+        rack(
+            "known",
+            &["esc-1", "old-1", "bmc-1", "label-1"],
+            HostLink::Inventory,
+        ),
         rack("managed", &["retire-1", "ocp-1"], HostLink::Managed),
         RackSpec::new("metal", 1, HostLink::Managed),
     ];
@@ -147,7 +151,10 @@ async fn with_machines(dir: &Path) -> Audit {
         stage.apply_rack_agents().await?;
         let address = format!("--metrics-address=127.0.0.1:{port}");
         stage
-            .start_controller_as("controller-0", vec![address])
+            .start_controller_as(
+                "controller-0",
+                vec![address, "--remediation-triggers".into()],
+            )
             .await
     };
     if let Err(error) = outcome.await {
@@ -169,6 +176,10 @@ async fn with_machines(dir: &Path) -> Audit {
     all.add(
         "unavailable_bmc_is_reported",
         bmc_watch::is_reported(&w.stage, "bmc-1", "host check bmc-1"),
+    );
+    all.add(
+        "trigger",
+        crate::triggers::trigger_deleted(&w.stage, "label-1"),
     );
     all.add("metal3", metal3(w));
     all.add(

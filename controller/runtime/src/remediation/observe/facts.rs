@@ -111,6 +111,10 @@ fn move_block(meta: &Meta, uid: &str, is_gone: impl Fn(&str) -> bool) -> MoveBlo
 /// Whether a health check made the remediation: ours says so, Cluster API's and OpenShift's name the template, and
 /// medik8s' is its owner.
 fn made_by_check(meta: &Meta) -> bool {
+    // A label is put on a Node by somebody, whether or not the Node is Ready.
+    if is_made_by_trigger(meta) {
+        return false;
+    }
     let marks = [
         MADE_BY_ANNOTATION,
         CLONED_FROM_NAME_ANNOTATION,
@@ -122,6 +126,13 @@ fn made_by_check(meta: &Meta) -> bool {
             .owners
             .iter()
             .any(|owner| checks.contains(&owner.kind.as_str()))
+}
+
+/// Whether a RemediationTrigger made the remediation.
+fn is_made_by_trigger(meta: &Meta) -> bool {
+    let maker = meta.annotations.get(MADE_BY_ANNOTATION);
+    let kind = maker.and_then(|maker| maker.split('/').next());
+    kind == Some(kinds::REMEDIATION_TRIGGER)
 }
 
 /// The policy with what the annotations of a Metal3Remediation or of its Cluster say, because CAPM3's schema
@@ -313,6 +324,10 @@ mod tests {
             // A person names the Machine, and may annotate the remediation.
             (owned("cluster.x-k8s.io", "Machine"), false),
             (annotated("rackhand.dev/approved"), false),
+            (
+                json!({ "annotations": { "rackhand.dev/made-by": "RemediationTrigger/reboot/u" } }),
+                false,
+            ),
             (json!({}), false),
         ] {
             let meta = Meta::of(&object(&metadata));

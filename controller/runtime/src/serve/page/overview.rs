@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use rackhand_api::{
     IntOrPercent,
     names::{
-        CAPI_PAUSED_ANNOTATION, PAUSED_ANNOTATION, RACK_LABEL,
+        CAPI_PAUSED_ANNOTATION, MADE_BY_ANNOTATION, PAUSED_ANNOTATION, RACK_LABEL,
         conditions::{FENCING_UNAVAILABLE, REMEDIATION_ALLOWED},
         groups, kinds,
     },
@@ -30,6 +30,7 @@ use crate::{
     store::{
         index::{Connection, Entry, Index},
         object::{Key, Kind},
+        remediation::RemediationId,
     },
 };
 
@@ -93,7 +94,11 @@ pub(super) fn collect(
         unreachable: unreachable(index),
         shared_causes: live.causes.open(now.wall()),
         checks: checks(index),
-        running: live.all().iter().map(|f| running(live, f, now)).collect(),
+        running: live
+            .all()
+            .iter()
+            .map(|f| running(index, live, f, now))
+            .collect(),
         finished: now.finished(live.history.finished()),
     }
 }
@@ -185,7 +190,19 @@ fn nodes_of_hosts(index: &Index) -> BTreeMap<Key, (String, String)> {
     of_cluster_api.chain(of_openshift).collect()
 }
 
+/// The health check or trigger that made a remediation, by what is marked on it.
+fn requested_by(index: &Index, remediation: &str) -> Option<String> {
+    let (kind, key) = remediation.split_once(' ')?;
+    let kind = Kind::REMEDIATIONS.into_iter().find(|k| k.kind() == kind)?;
+    let entry = index.remediation(&RemediationId::new(kind, Key::parse(key)))?;
+    let marked = entry.object.annotations().get(MADE_BY_ANNOTATION)?;
+    let mut parts = marked.splitn(3, '/');
+    let (kind, name) = (parts.next()?, parts.next()?);
+    Some(format!("{kind} {name}"))
+}
+
 fn running(
+    index: &Index,
     live: &LiveFacts,
     facts: &Arc<RemediationFacts>,
     now: DisplayTime,
@@ -205,6 +222,7 @@ fn running(
             Ok(reading) => reading.raw.clone(),
             Err(_) => "no answer".to_owned(),
         }),
+        requested_by: requested_by(index, &facts.remediation),
         timeline: now.timeline(live.history.timeline(&facts.observation.object.uid)),
         view: explain_remediation(facts, now.engine, now.ahead),
     }

@@ -37,6 +37,7 @@ pub(super) fn running(all: &[RemediationEntry], now: Timestamp) -> Markup {
                 p class="details" {
                     (view.remediation)
                     @if let Some(host) = &entry.host { ", host " (host) }
+                    @if let Some(by) = &entry.requested_by { ", made by " (by) }
                     ", attempt " (view.attempt) " of " (view.attempts) ". "
                     (explain_link(&view.remediation, "Explain"))
                 }

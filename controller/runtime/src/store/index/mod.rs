@@ -27,7 +27,7 @@ pub(crate) use change_queue::{Change, ChangeQueue};
 pub(crate) use hosts::HostLink;
 use lost_watches::LostWatches;
 use nodes::ClusterNodes;
-pub(crate) use nodes::{Connection, SeenNode};
+pub(crate) use nodes::{Connection, LabelledNode, SeenNode};
 use objects::Objects;
 pub(crate) use table::Entry;
 pub(crate) use tombstones::Tombstones;

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use kube::api::DynamicObject;
-use rackhand_api::views::{
-    ClusterView, MachineHealthCheckView, Metal3MachineView, NodeHealthCheckView,
+use rackhand_api::{
+    kinds::remediation_trigger::RemediationTriggerSpec,
+    views::{
+        ClusterView, MachineHealthCheckView, Metal3MachineView, NodeHealthCheckView, trigger_spec,
+    },
 };
 
 use super::{
@@ -29,6 +32,7 @@ pub(super) struct Objects {
     pub(super) remediations: Remediations,
     pub(super) rack_agents: Table<()>,
     pub(super) power_policies: Table<StoredPolicy>,
+    pub(super) triggers: Table<RemediationTriggerSpec>,
     pub(super) openshift: OpenShiftObjects,
 }
 
@@ -62,6 +66,7 @@ impl Objects {
             Kind::RackAgent => self.rack_agents.put(key, object, unread),
             Kind::RemediationState => self.remediations.states.put(key, object, unread),
             Kind::PowerPolicy => self.power_policies.put(key, object, StoredPolicy::read),
+            Kind::RemediationTrigger => self.triggers.put(key, object, trigger_spec),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.put(kind, key, object),
         }
     }
@@ -81,6 +86,7 @@ impl Objects {
             Kind::RackAgent => drop(self.rack_agents.remove(key)),
             Kind::RemediationState => drop(self.remediations.states.remove(key)),
             Kind::PowerPolicy => drop(self.power_policies.remove(key)),
+            Kind::RemediationTrigger => drop(self.triggers.remove(key)),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.remove(kind, key),
         }
     }
@@ -98,6 +104,7 @@ impl Objects {
             Kind::RackAgent => self.rack_agents.keys().cloned().collect(),
             Kind::RemediationState => self.remediations.states.keys().cloned().collect(),
             Kind::PowerPolicy => self.power_policies.keys().cloned().collect(),
+            Kind::RemediationTrigger => self.triggers.keys().cloned().collect(),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.keys(kind),
         }
     }
@@ -132,6 +139,7 @@ impl Objects {
             Kind::RackAgent => self.rack_agents.version(key),
             Kind::RemediationState => self.remediations.states.version(key),
             Kind::PowerPolicy => self.power_policies.version(key),
+            Kind::RemediationTrigger => self.triggers.version(key),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.version(kind, key),
         }
     }

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kube::api::DynamicObject;
 use rackhand_api::{
+    kinds::remediation_trigger::RemediationTriggerSpec,
     names::{CONTROL_PLANE_LABEL, RANCHER_ETCD_ROLE_LABEL},
     views::{
         BareMetalHostView, ClusterView, MachineHealthCheckView, MachineView, Metal3MachineView,
@@ -90,6 +91,11 @@ impl Index {
     pub(crate) fn power_policies(&self) -> Vec<Entry<StoredPolicy>> {
         let inner = self.inner.read();
         inner.objects.power_policies.entries().cloned().collect()
+    }
+
+    /// The RemediationTriggers, ordered by name.
+    pub(crate) fn triggers(&self) -> Vec<(Key, Entry<RemediationTriggerSpec>)> {
+        self.inner.read().objects.triggers.all()
     }
 
     pub(crate) fn rack_agent(&self, key: &Key) -> Option<Arc<DynamicObject>> {

@@ -9,7 +9,7 @@ use rackhand_core::{
     remediation::{HostIdentity, NodeIdentity},
 };
 
-use super::{Change, Connection, Index, PAGE, SeenNode, in_pages, nodes::KnownNode};
+use super::{Change, Connection, Index, LabelledNode, PAGE, SeenNode, in_pages, nodes::KnownNode};
 use crate::store::object::{Key, Kind};
 
 impl Index {
@@ -25,6 +25,37 @@ impl Index {
     /// Whether the Nodes of the management cluster are watched for checks.
     pub(crate) fn watches_own_nodes(&self) -> bool {
         self.inner.read().nodes.watches_own()
+    }
+
+    /// Sets the labels that are kept of Nodes of workload clusters. Nodes that are known already lack a new one until
+    /// they are applied again.
+    pub(crate) fn keep_labels(&self, keys: BTreeSet<String>) {
+        self.inner.write().nodes.keep_labels(keys);
+    }
+
+    /// The Nodes of a cluster that have this label, ordered by name.
+    pub(crate) fn nodes_with_label(&self, cluster: &Key, key: &str) -> Vec<LabelledNode> {
+        let inner = self.inner.read();
+        let nodes = inner.nodes.of(cluster);
+        let has = |node: &SeenNode| {
+            let labels = node.meta().labels.as_ref();
+            labels.is_some_and(|labels| labels.contains_key(key))
+        };
+        nodes
+            .filter(|(_, known)| has(&known.node))
+            .map(|(_, known)| known.node.labelled(key))
+            .collect()
+    }
+
+    /// A Node as triggers of this label see it, with or without the label.
+    pub(crate) fn labelled_node(
+        &self,
+        cluster: &Key,
+        name: &str,
+        key: &str,
+    ) -> Option<LabelledNode> {
+        let inner = self.inner.read();
+        Some(inner.nodes.get(cluster, name)?.node.labelled(key))
     }
 
     pub(crate) fn connection(&self, cluster: &Key) -> Connection {
@@ -196,10 +227,10 @@ impl Index {
     pub(crate) fn apply_seen_node(&self, cluster: &Key, mut node: SeenNode) {
         let name = node.name_any();
         let version = node.take_version();
-        if *cluster != Key::local() {
-            node.drop_unread_labels();
-        }
         let mut inner = self.inner.write();
+        if *cluster != Key::local() {
+            node.drop_unread_labels(inner.nodes.kept_labels());
+        }
         // A read that was answered before the deletion may arrive after it, and nothing would remove the Node again.
         let is_deleted = inner.tombstones.holds(node.uid().as_deref());
         if !is_deleted && inner.nodes.put(cluster, &name, node, version) {

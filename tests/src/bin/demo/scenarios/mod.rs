@@ -9,6 +9,7 @@ mod controller_crash;
 mod dead_bmc;
 mod environment;
 mod flashing;
+mod label;
 mod lying_bmc;
 mod messages;
 mod nodes;
@@ -45,7 +46,7 @@ pub(crate) struct Scenario {
 }
 
 /// All scenarios.
-static SCENARIOS: [Scenario; 11] = [
+static SCENARIOS: [Scenario; 12] = [
     Scenario {
         name: "dead-bmc",
         line: "a hung host with a dead BMC: nothing is moved until a person confirms off",
@@ -131,6 +132,16 @@ static SCENARIOS: [Scenario; 11] = [
         about: policy::ABOUT,
         settings: Settings::PLAIN,
         run: |story| Box::pin(policy::run(story)),
+    },
+    Scenario {
+        name: "label",
+        line: "a host that is ill and Ready: a label asks for one remediation, and is removed",
+        about: label::ABOUT,
+        settings: Settings {
+            arguments: &["--remediation-triggers"],
+            ..Settings::PLAIN
+        },
+        run: |story| Box::pin(label::run(story)),
     },
     Scenario {
         name: "flashing",

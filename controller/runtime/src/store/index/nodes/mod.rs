@@ -58,6 +58,21 @@ pub(super) struct ClusterNodes {
     lookup: NodeLookup,
     /// The kinds of checks for which the Nodes of the management cluster are watched.
     own_nodes_for: BTreeSet<Kind>,
+    /// Labels that are kept of Nodes of workload clusters, because triggers name them.
+    kept_labels: BTreeSet<String>,
+}
+
+/// A Node with a label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LabelledNode {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    /// The value of the label; `None` if the Node does not have it.
+    pub(crate) value: Option<String>,
+    pub(crate) ready: bool,
+    pub(crate) deleting: bool,
+    /// Whether a label excludes the Node from remediation.
+    pub(crate) excluded: bool,
 }
 
 impl ClusterNodes {
@@ -71,6 +86,14 @@ impl ClusterNodes {
 
     pub(super) fn watches_own(&self) -> bool {
         !self.own_nodes_for.is_empty()
+    }
+
+    pub(super) fn keep_labels(&mut self, keys: BTreeSet<String>) {
+        self.kept_labels = keys;
+    }
+
+    pub(super) fn kept_labels(&self) -> &BTreeSet<String> {
+        &self.kept_labels
     }
 
     pub(super) fn clusters(&self) -> impl Iterator<Item = &Key> {

@@ -3,7 +3,7 @@
 //! The index keeps about 300 bytes of a typical Node of 20 KB, and the parser skips most of the rest. All labels
 //! are kept for Nodes of the management cluster, because selectors of NodeHealthChecks may name any label.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -13,11 +13,14 @@ use k8s_openapi::{
 use kube::core::ClusterResourceScope;
 use rackhand_api::names::{
     CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION,
-    METAL3_UUID_LABEL, OPENSHIFT_CURRENT_CONFIG_ANNOTATION, OPENSHIFT_DESIRED_CONFIG_ANNOTATION,
-    OPENSHIFT_MACHINE_ANNOTATION, PDUS_ANNOTATION, SWITCHES_ANNOTATION,
+    MEDIK8S_EXCLUDE_LABEL, METAL3_UUID_LABEL, OPENSHIFT_CURRENT_CONFIG_ANNOTATION,
+    OPENSHIFT_DESIRED_CONFIG_ANNOTATION, OPENSHIFT_MACHINE_ANNOTATION, PDUS_ANNOTATION,
+    SWITCHES_ANNOTATION,
 };
 use rackhand_core::{hosts::NODE_RACK_LABEL, remediation::NodeIdentity};
 use serde::{Deserialize, Deserializer};
+
+use super::LabelledNode;
 
 /// Labels that identify the control plane, OpenShift, a BareMetalHost and the rack; the first is a prefix.
 const LABELS: [&str; 4] = [
@@ -295,10 +298,24 @@ impl SeenNode {
         conditions.any(|c| c.type_ == "Ready" && c.status == "True")
     }
 
-    /// Drops the unused labels of a Node of a workload cluster.
-    pub(in crate::store::index) fn drop_unread_labels(&mut self) {
+    /// The Node, as triggers of this label see it.
+    pub(in crate::store::index) fn labelled(&self, key: &str) -> LabelledNode {
+        let labels = self.metadata.labels.as_ref();
+        let value = |key: &str| labels.and_then(|labels| labels.get(key));
+        LabelledNode {
+            name: self.metadata.name.clone().unwrap_or_default(),
+            uid: self.metadata.uid.clone().unwrap_or_default(),
+            value: value(key).cloned(),
+            ready: self.is_ready(),
+            deleting: self.metadata.deletion_timestamp.is_some(),
+            excluded: value(MEDIK8S_EXCLUDE_LABEL).is_some_and(|value| value == "true"),
+        }
+    }
+
+    /// Drops the unused labels of a Node of a workload cluster, except these.
+    pub(in crate::store::index) fn drop_unread_labels(&mut self, kept: &BTreeSet<String>) {
         let mut labels = self.metadata.labels.take().unwrap_or_default();
-        labels.retain(|key, _| is_label(key));
+        labels.retain(|key, _| is_label(key) || kept.contains(key));
         self.metadata.labels = some(labels);
     }
 
@@ -353,7 +370,7 @@ mod tests {
             kube::ResourceExt::labels(&seen)["kubernetes.io/hostname"],
             "n"
         );
-        seen.drop_unread_labels();
+        seen.drop_unread_labels(&BTreeSet::from(["metal3.io/other".to_owned()]));
         let mut node = serde_json::to_value(Node::from(&seen)).unwrap();
         let info = node["status"]["nodeInfo"].as_object_mut().unwrap();
         info.retain(|_, value| value != "");

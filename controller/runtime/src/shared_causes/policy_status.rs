@@ -20,10 +20,10 @@ use rackhand_core::{limits::power_policy::PowerPolicy, remediation::Progress};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::SharedCauses;
 use crate::{
     hosts::ActiveRemediations,
     leader::{events::Events, writer::Writer},
-    shared_causes::SharedCauses,
     store::{
         index::Index,
         object::{Kind, Served, api},
