@@ -82,7 +82,7 @@ const PHRASES: &[(&str, EventMeaning)] = &[
 
 /// Meanings of whole types of sensors (DSP0268, `LogEntry.SensorType`).
 const SENSORS: &[(&str, EventMeaning)] = &[
-    ("System Boot/Restart Initiated", Start),
+    ("SystemBoot/Restart", Start),
     ("BaseOSBoot/InstallationStatus", Start),
 ];
 
@@ -140,7 +140,7 @@ mod tests {
             ("OpenBMC.0.1.MemoryECCUncorrectable", "", "", critical, Fault(FaultKind::UncorrectableMemory)),
             ("OpenBMC.0.1.MemoryECCCorrectable", "", "", Severity::Warning, Other),
             ("iLOEvents.2.1.PowerRedundancyLost", "", "", Severity::Warning, Fault(FaultKind::PowerRedundancyLost)),
-            ("", "System Boot/Restart Initiated", "", Severity::Ok, Start),
+            ("", "SystemBoot/Restart", "", Severity::Ok, Start),
             ("", "", "OS Stop/Shutdown: Run-time critical stop", critical, Stop(StopKind::OperatingSystem)),
             ("", "", "Run-time critical stop, deasserted", critical, Other),
             ("", "", "Processor: Thermal Trip", critical, Fault(FaultKind::ThermalTrip)),
