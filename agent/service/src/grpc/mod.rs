@@ -17,6 +17,7 @@ mod pdu;
 mod power_reads;
 mod targets;
 mod terms;
+mod watch_hosts;
 
 use std::pin::Pin;
 
@@ -37,6 +38,7 @@ use pdu::PduCalls;
 use power_reads::PowerReadCalls;
 use targets::Targets;
 use terms::TermCalls;
+use watch_hosts::WatchHostsCalls;
 
 type Answer<T> = Result<Response<T>, Status>;
 type Streaming<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -46,6 +48,7 @@ type Streaming<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 pub(crate) struct PowerService {
     hosts: HostList,
     power_reads: PowerReadCalls,
+    watch_hosts: WatchHostsCalls,
     terms: TermCalls,
     attend: AttendCalls,
     operations: OperationCalls,
@@ -73,6 +76,12 @@ impl PowerService {
             power_reads: PowerReadCalls {
                 targets: targets.clone(),
                 reads: engine.reads.clone(),
+                closing: engine.tasks.closing(),
+            },
+            watch_hosts: WatchHostsCalls {
+                targets: targets.clone(),
+                watches: engine.host_watches,
+                instance: engine.instance.clone(),
                 closing: engine.tasks.closing(),
             },
             terms: TermCalls {
@@ -113,6 +122,7 @@ impl PowerService {
 #[tonic::async_trait]
 impl Power for PowerService {
     type WatchPowerStream = Streaming<v1::WatchPowerResponse>;
+    type WatchHostsStream = Streaming<v1::WatchHostsResponse>;
     type AttendStream = Streaming<v1::AttendResponse>;
     type AwaitStream = Streaming<v1::AwaitResponse>;
 
@@ -136,6 +146,13 @@ impl Power for PowerService {
         request: Request<v1::WatchPowerRequest>,
     ) -> Answer<Self::WatchPowerStream> {
         self.power_reads.watch(request).await
+    }
+
+    async fn watch_hosts(
+        &self,
+        request: Request<tonic::Streaming<v1::WatchHostsRequest>>,
+    ) -> Answer<Self::WatchHostsStream> {
+        self.watch_hosts.watch(request)
     }
 
     async fn claim_term(
