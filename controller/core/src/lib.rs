@@ -13,5 +13,6 @@ pub mod overview;
 pub mod preflight;
 pub mod rehearsal;
 pub mod remediation;
+pub mod signals;
 pub mod values;
 pub mod watches;
