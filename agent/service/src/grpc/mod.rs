@@ -113,6 +113,7 @@ impl PowerService {
 #[tonic::async_trait]
 impl Power for PowerService {
     type WatchPowerStream = Streaming<v1::WatchPowerResponse>;
+    type WatchHostsStream = Streaming<v1::WatchHostsResponse>;
     type AttendStream = Streaming<v1::AttendResponse>;
     type AwaitStream = Streaming<v1::AwaitResponse>;
 
@@ -136,6 +137,16 @@ impl Power for PowerService {
         request: Request<v1::WatchPowerRequest>,
     ) -> Answer<Self::WatchPowerStream> {
         self.power_reads.watch(request).await
+    }
+
+    async fn watch_hosts(
+        &self,
+        request: Request<tonic::Streaming<v1::WatchHostsRequest>>,
+    ) -> Answer<Self::WatchHostsStream> {
+        Caller::of(&request)?;
+        Err(Status::unimplemented(
+            "this agent does not watch hosts for its callers",
+        ))
     }
 
     async fn claim_term(
