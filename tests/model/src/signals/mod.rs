@@ -1,4 +1,4 @@
-//! The signal PowerLost: a rack of three hosts and two Nodes elsewhere, with the real decisions
+//! The signal PowerLost: a rack of three hosts and three Nodes elsewhere, with the real decisions
 //! [`rackhand_core::signals::PowerLoss`], [`rackhand_core::signals::RackLosses`] and
 //! [`rackhand_core::signals::ClusterLeases`].
 //!

@@ -18,7 +18,7 @@ use crate::time::after;
 /// Hosts of the rack. The first one is followed in detail.
 const HOSTS: usize = 3;
 /// Nodes of the cluster: those of the rack, and others.
-const NODES: usize = 5;
+const NODES: usize = 6;
 /// Seconds of a step: two readings of different steps are far enough apart, and a Lease that is not renewed in a step
 /// is silent.
 const STEP: u64 = 5;

@@ -11,10 +11,13 @@ use tokio::time::Instant;
 
 use crate::{clusters::lease_renewal, store::object::list_pages};
 
-/// Time between two lists.
-const INTERVAL: Duration = Duration::from_secs(5);
-/// The same while a host of the cluster seems to have lost its power.
-const INTERVAL_OF_LOSS: Duration = Duration::from_secs(2);
+/// Time between two lists of a small cluster, and of any in which a host seems to have lost its power. A silence is
+/// seen so much later than it begins.
+const SHORTEST: Duration = Duration::from_secs(2);
+/// The same of a large cluster.
+const LONGEST: Duration = Duration::from_secs(5);
+/// What each Node adds between the two.
+const PER_NODE: Duration = Duration::from_millis(10);
 /// A list of a large cluster takes at most this part of the time of its API server.
 const SHARE: u32 = 10;
 
@@ -28,6 +31,7 @@ pub(super) struct KnownLeases {
     is_listing: bool,
     listed: Option<Instant>,
     took: Duration,
+    count: u32,
     /// The message of the last failure, which is logged once.
     failure: Option<String>,
 }
@@ -42,7 +46,8 @@ pub(super) struct ListedLeases {
 impl KnownLeases {
     /// Whether a list is due, which counts as begun then.
     pub(super) fn begin_list(&mut self, has_loss: bool) -> bool {
-        let interval = if has_loss { INTERVAL_OF_LOSS } else { INTERVAL };
+        let of_size = (PER_NODE * self.count).clamp(SHORTEST, LONGEST);
+        let interval = if has_loss { SHORTEST } else { of_size };
         let interval = interval.max(self.took * SHARE);
         let is_due = self.listed.is_none_or(|at| at.elapsed() >= interval);
         let begins = is_due && !self.is_listing;
@@ -51,10 +56,12 @@ impl KnownLeases {
     }
 
     /// Records that a list has ended.
-    pub(super) fn end_list(&mut self, took: Duration, failure: Option<&String>) {
+    pub(super) fn end_list(&mut self, took: Duration, listed: Result<usize, &String>) {
         self.is_listing = false;
         self.listed = Some(Instant::now());
         self.took = took;
+        let failure = listed.err();
+        self.count = listed.map_or(self.count, |count| u32::try_from(count).unwrap_or(u32::MAX));
         if let Some(why) = failure
             && self.failure.as_ref() != Some(why)
         {

@@ -327,7 +327,7 @@ impl Owner {
         now: Timestamp,
     ) {
         let known = self.clusters.entry(cluster.clone()).or_default();
-        known.end_list(listed.took, listed.leases.as_ref().err());
+        known.end_list(listed.took, listed.leases.as_ref().map(Vec::len));
         let Ok(leases) = listed.leases else {
             return;
         };
