@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::Pin, time::Duration};
 use secrecy::SecretString;
 
 use crate::{
-    Accepted, BmcError, BootOverride, BootState, ErrorKind, EventLog, Facts, FirmwareUpdates,
+    Accepted, BmcError, BootOverride, BootState, ErrorKind, EventLog, Facts, FirmwareUpdates, HealthRollup,
     PowerCommand, PowerReading, Sensor, SystemIdentity, Topology, operation::Expected,
 };
 
@@ -102,6 +102,12 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     /// Reads the newest `limit` entries of the event log.
     fn event_log(&self, _limit: usize) -> BmcFuture<'_, EventLog> {
         unsupported(self.address(), "event log")
+    }
+
+    /// Reads the health of the whole host, from as few requests as possible. Fails with
+    /// [`ErrorKind::Unsupported`] where the protocol has none.
+    fn health(&self) -> BmcFuture<'_, HealthRollup> {
+        unsupported(self.address(), "health")
     }
 
     /// Empties the event log.

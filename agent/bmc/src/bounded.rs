@@ -10,7 +10,7 @@ use secrecy::SecretString;
 
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, FirmwareUpdate,
-    FirmwareUpdates, Identify, LogEntry, MAX_UPDATES, Neighbor, PowerCommand, PowerReading, Sensor,
+    FirmwareUpdates, HealthRollup, Identify, LogEntry, MAX_UPDATES, Neighbor, PowerCommand, PowerReading, Sensor,
     SystemIdentity, Topology,
     operation::Expected,
     pdu::{OutletCommand, OutletId, OutletReading, Pdu},
@@ -128,6 +128,12 @@ impl Bounded for BootState {
             restart_cause: known(self.restart_cause),
             faults: words(self.faults),
         }
+    }
+}
+
+impl Bounded for HealthRollup {
+    fn bounded(self) -> Self {
+        self
     }
 }
 
@@ -308,6 +314,10 @@ impl<B: Bmc> Bmc for BoundedBmc<B> {
         leave!(self.0.event_log(limit))
     }
 
+    fn health(&self) -> BmcFuture<'_, HealthRollup> {
+        leave!(self.0.health())
+    }
+
     fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
         leave!(self.0.clear_event_log())
     }
@@ -415,6 +425,7 @@ mod tests {
             severity: Severity::Ok,
             message: "m\u{1b}[2J".repeat(1000),
             sensor: None,
+            meaning: crate::EventMeaning::Other,
         };
         let log = EventLog {
             entries: (0..ITEMS + 5).map(entry).collect(),

@@ -29,9 +29,10 @@ pub use power::{
 };
 pub use rackhand_identity::{IdentityMatch, compare_system_uuids};
 pub use readings::{
-    BootState, EventLog, Facts, FirmwareUpdate, FirmwareUpdates, LogEntry, MAX_NEIGHBORS,
-    MAX_UPDATES, Neighbor, Sensor, SensorHealth, SensorKind, SensorRole, Severity, Topology,
-    UpdatePhase,
+    BootState, EventLog, EventMeaning, Facts, FaultKind, FirmwareUpdate, FirmwareUpdates,
+    HardwareFault, HealthRollup, LogEntry, MAX_FAULTS, MAX_NEIGHBORS, MAX_UPDATES, Neighbor,
+    Sensor, SensorHealth, SensorKind, SensorRole, Severity, StopKind, SystemStop, Topology,
+    UpdatePhase, hardware_faults, stop_since_start,
 };
 #[cfg(feature = "redfish")]
 pub use redfish::{AuthPolicy, Trust, TrustError};

@@ -77,6 +77,8 @@ pub struct PowerReading {
     /// Number of the RMCP+ session that it was read over (IPMI); a session ends with a reset of the BMC. `None`:
     /// the protocol has no such sessions. A Redfish session is none, because some BMCs keep it over a reset.
     pub connection: Option<u64>,
+    /// Whether the identify LED is lit or blinks, if the same response contains it.
+    pub identify_led: Option<bool>,
 }
 
 /// A power command.

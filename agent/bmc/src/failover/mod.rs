@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, ErrorKind, EventLog, Facts,
-    FirmwareUpdates, Identify, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
+    FirmwareUpdates, HealthRollup, Identify, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
     operation::{Expected, Mismatch},
 };
 pub use breaker::BreakerSettings;
@@ -329,6 +329,10 @@ impl Bmc for Failover {
 
     fn event_log(&self, limit: usize) -> BmcFuture<'_, EventLog> {
         Box::pin(self.try_drivers(CallSafety::Read, move |bmc| bmc.event_log(limit)))
+    }
+
+    fn health(&self) -> BmcFuture<'_, HealthRollup> {
+        Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.health()))
     }
 
     /// Sent once: a repetition would delete entries written since the first.

@@ -14,9 +14,13 @@ pub(super) struct TooShort;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GetChassisStatus;
 
-/// Byte 1 of the Get Chassis Status response: current power state.
+/// Bytes 1 and 3 of the Get Chassis Status response: current power state, and miscellaneous state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ChassisStatus(pub(super) u8);
+pub(super) struct ChassisStatus(pub(super) u8, pub(super) u8);
+
+/// Misc. chassis state: the identify state is reported in the two bits below.
+const IDENTIFY_SUPPORTED: u8 = 0x40;
+const IDENTIFY_STATE: u8 = 0x30;
 
 impl ChassisStatus {
     /// Bit 0: system power is on.
@@ -26,6 +30,11 @@ impl ChassisStatus {
         } else {
             PowerState::Off
         }
+    }
+
+    /// Whether the identify LED is lit, for a time or until it is put out; `None`: not reported.
+    pub(super) fn identify_led(self) -> Option<bool> {
+        (self.1 & IDENTIFY_SUPPORTED != 0).then_some(self.1 & IDENTIFY_STATE != 0)
     }
 
     /// The raw state, for evidence in readings.
@@ -48,7 +57,7 @@ impl IpmiCommand for GetChassisStatus {
     fn parse_success_response(data: &[u8]) -> Result<ChassisStatus, TooShort> {
         // A complete response has at least three bytes; a truncated one is no state.
         match data {
-            [power, _, _, ..] => Ok(ChassisStatus(*power)),
+            [power, _, misc, ..] => Ok(ChassisStatus(*power, *misc)),
             _ => Err(TooShort),
         }
     }
@@ -103,10 +112,23 @@ mod tests {
             (0x7e, PowerState::Off),
             (0x61, PowerState::On),
         ] {
-            assert_eq!(ChassisStatus(byte).state(), state);
+            assert_eq!(ChassisStatus(byte, 0).state(), state);
         }
-        assert_eq!(ChassisStatus(0x60).raw(), "power bit clear (0x60)");
-        assert_eq!(ChassisStatus(0x61).raw(), "power bit set (0x61)");
+        assert_eq!(ChassisStatus(0x60, 0).raw(), "power bit clear (0x60)");
+        assert_eq!(ChassisStatus(0x61, 0).raw(), "power bit set (0x61)");
+    }
+
+    #[test]
+    fn identify_state_is_in_bits_4_and_5_of_the_misc_state() {
+        for (misc, lit) in [
+            (0x00, None),
+            (0x30, None),
+            (0x40, Some(false)),
+            (0x50, Some(true)),
+            (0x6f, Some(true)),
+        ] {
+            assert_eq!(ChassisStatus(0, misc).identify_led(), lit, "{misc:#x}");
+        }
     }
 
     #[test]

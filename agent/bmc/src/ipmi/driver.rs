@@ -76,6 +76,7 @@ impl Ipmi {
             at: Timestamp::now(),
             bmc: self.address().to_owned(),
             connection: Some(answer.session),
+            identify_led: status.identify_led(),
         })
     }
 

@@ -80,7 +80,7 @@ impl Watch {
         source: PowerSource,
         connection: Option<u64>,
     ) {
-        if self.source.is_some_and(|known| known != source) {
+        if !self.continues(now, Some(source), connection) {
             self.interrupt();
         }
         self.answered(now, connection);
@@ -93,12 +93,28 @@ impl Watch {
 
     /// Records that the BMC answered anything else than a reading.
     pub fn answered(&mut self, now: Duration, connection: Option<u64>) {
-        let is_other = matches!((self.connection, connection), (Some(a), Some(b)) if a != b);
-        if now > self.until || is_other {
+        if !self.continues(now, None, connection) {
             self.interrupt();
         }
         self.connection = connection.or(self.connection);
         self.until = now.saturating_add(LONGEST_GAP);
+    }
+
+    /// Whether an answer at `now` belongs to the same observation. `source`: of a reading.
+    pub(super) fn continues(
+        &self,
+        now: Duration,
+        source: Option<PowerSource>,
+        connection: Option<u64>,
+    ) -> bool {
+        let is_other = matches!((self.connection, connection), (Some(a), Some(b)) if a != b);
+        let is_other_source = matches!((self.source, source), (Some(a), Some(b)) if a != b);
+        now <= self.until && !is_other && !is_other_source
+    }
+
+    /// Whether the observation has a reading.
+    pub(super) fn has_reading(&self) -> bool {
+        self.source.is_some()
     }
 
     /// Records the answer to a command that was not refused, or refused as done already. `switches_off`: it is a

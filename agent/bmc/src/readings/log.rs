@@ -15,6 +15,43 @@ pub enum Severity {
     Unknown,
 }
 
+/// Meaning of an entry for a signal about its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventMeaning {
+    /// The host was switched on or off, or started: what the log has before belongs to an earlier start.
+    Start,
+    /// The operating system stopped.
+    Stop(StopKind),
+    /// A fault of the hardware.
+    Fault(FaultKind),
+    /// The end of a fault of this kind at the same sensor.
+    FaultEnded(FaultKind),
+    /// Anything else.
+    Other,
+}
+
+/// How an operating system stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StopKind {
+    /// A panic, or a critical stop while it started or ran.
+    OperatingSystem,
+    /// The watchdog that the operating system feeds expired.
+    Watchdog,
+}
+
+/// Kind of a fault of the hardware.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FaultKind {
+    /// The BMC reports the health of the whole host as critical.
+    CriticalHealth,
+    /// A memory error that could not be corrected.
+    UncorrectableMemory,
+    /// A component was stopped, or is about to be, because it is too hot.
+    ThermalTrip,
+    /// The power supplies are no longer redundant.
+    PowerRedundancyLost,
+}
+
 /// An entry of an event log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
@@ -29,6 +66,8 @@ pub struct LogEntry {
     pub message: String,
     /// Name of the sensor that reported the event, if any.
     pub sensor: Option<String>,
+    /// What it means for a signal.
+    pub meaning: EventMeaning,
 }
 
 /// The newest entries of a log.

@@ -2,14 +2,18 @@
 
 mod boot_state;
 mod facts;
+mod health;
 mod log;
 mod sensor;
+mod signal;
 mod topology;
 mod update;
 
 pub use boot_state::BootState;
 pub use facts::Facts;
-pub use log::{EventLog, LogEntry, Severity};
+pub use health::HealthRollup;
+pub use log::{EventLog, EventMeaning, FaultKind, LogEntry, Severity, StopKind};
 pub use sensor::{Sensor, SensorHealth, SensorKind, SensorRole};
+pub use signal::{HardwareFault, MAX_FAULTS, SystemStop, hardware_faults, stop_since_start};
 pub use topology::{MAX_NEIGHBORS, Neighbor, Topology};
 pub use update::{FirmwareUpdate, FirmwareUpdates, MAX_UPDATES, UpdatePhase};

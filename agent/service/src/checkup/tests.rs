@@ -21,6 +21,7 @@ fn reading(protocol: Protocol) -> PowerReading {
         at: Timestamp::UNIX_EPOCH,
         bmc: "redfish://b1".to_owned(),
         connection: None,
+        identify_led: None,
     }
 }
 

@@ -58,6 +58,8 @@ pub struct HostEntry {
     pub outlets: Vec<HostOutlet>,
     /// Largest power that these outlets carry together while the host is off, in watts: its standby power.
     pub standby_watts: Option<f64>,
+    /// Longest interval between two readings while it is watched; `None`: the default of all hosts.
+    pub watch_interval: Option<Duration>,
     /// Its BMC by the preferred driver.
     pub bmc: BmcEntry,
     /// The same BMC by other drivers, in order of preference.

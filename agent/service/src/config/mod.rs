@@ -23,6 +23,7 @@ use std::{
 };
 
 use ipnet::IpNet;
+use rackhand_agent_core::watch_schedule;
 use rackhand_bmc::{Protocol, Trust};
 use secrecy::zeroize::Zeroizing;
 
@@ -107,6 +108,8 @@ pub struct Times {
     pub operation: Duration,
     /// Longest polling interval.
     pub poll_max: Duration,
+    /// Longest interval between two readings of a host that is watched.
+    pub watch: Duration,
     /// Time after which a command without effect is repeated.
     pub resend_after: Duration,
     /// Grace period of running operations at shutdown.
@@ -120,6 +123,7 @@ impl Default for Times {
             call: Duration::from_secs(20),
             operation: Duration::from_secs(300),
             poll_max: Duration::from_secs(2),
+            watch: watch_schedule::INTERVAL,
             resend_after: Duration::from_secs(10),
             shutdown_grace: Duration::from_secs(10),
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rackhand_agent_core::ledger::Device;
 use rackhand_bmc::{
-    Accepted, BmcError, ErrorKind, FirmwareUpdate, PowerReading, PowerSource, PowerState,
-    SystemIdentity, UpdatePhase,
+    Accepted, BmcError, ErrorKind, FirmwareUpdate, LogEntry, PowerReading, PowerSource, PowerState,
+    Severity, SystemIdentity, UpdatePhase,
     operation::{OffProof, Outcome},
 };
 use rackhand_proto::{
@@ -20,16 +20,38 @@ pub(crate) fn reading_to_proto(reading: &PowerReading, since_start: Duration) ->
     v1::PowerReading {
         state: state_to_proto(reading.state).into(),
         raw: reading.raw.clone(),
-        protocol: match reading.source {
-            PowerSource::Redfish => v1::Protocol::Redfish,
-            PowerSource::Ipmi => v1::Protocol::Ipmi,
-            PowerSource::Outlets => v1::Protocol::Outlets,
-        }
-        .into(),
+        protocol: source_to_proto(reading.source).into(),
         identity: Some(identity_to_proto(&reading.identity)),
         at: Some(timestamp_to_proto(reading.at)),
         since_start: Some(duration_to_proto(since_start)),
         bmc: reading.bmc.clone(),
+    }
+}
+
+pub(crate) fn source_to_proto(source: PowerSource) -> v1::Protocol {
+    match source {
+        PowerSource::Redfish => v1::Protocol::Redfish,
+        PowerSource::Ipmi => v1::Protocol::Ipmi,
+        PowerSource::Outlets => v1::Protocol::Outlets,
+    }
+}
+
+pub(crate) fn severity_to_proto(severity: Severity) -> v1::Severity {
+    match severity {
+        Severity::Ok => v1::Severity::Ok,
+        Severity::Warning => v1::Severity::Warning,
+        Severity::Critical => v1::Severity::Critical,
+        Severity::Unknown => v1::Severity::Unspecified,
+    }
+}
+
+pub(crate) fn entry_to_proto(entry: LogEntry) -> v1::LogEntry {
+    v1::LogEntry {
+        id: entry.id,
+        at: entry.at.map(timestamp_to_proto),
+        severity: severity_to_proto(entry.severity).into(),
+        message: entry.message,
+        sensor: entry.sensor.unwrap_or_default(),
     }
 }
 
@@ -51,7 +73,7 @@ pub(crate) fn identity_to_proto(identity: &SystemIdentity) -> v1::SystemIdentity
     }
 }
 
-fn state_to_proto(state: PowerState) -> v1::PowerState {
+pub(crate) fn state_to_proto(state: PowerState) -> v1::PowerState {
     match state {
         PowerState::On => v1::PowerState::On,
         PowerState::Off => v1::PowerState::Off,

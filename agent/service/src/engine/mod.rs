@@ -8,6 +8,7 @@ mod bmcs;
 mod changes;
 pub(crate) mod convert;
 mod credentials;
+mod host_watch;
 mod journal_status;
 mod operations;
 mod pdus;
@@ -44,6 +45,7 @@ pub(crate) use bmcs::{
 };
 pub(crate) use changes::{BmcChanges, Change, ChangeId};
 pub(crate) use credentials::password_rotation::Rotate;
+pub(crate) use host_watch::{HostWatches, Wanted, WatchStream};
 pub(crate) use journal_status::JournalStatus;
 pub(crate) use operations::{Operations, ValidatedRequest, shared_outlets::Siblings};
 pub use reload::{Changes, NotTaken};
@@ -72,6 +74,7 @@ pub(crate) struct Engine {
     /// The leases of calling processes.
     pub(crate) callers: Arc<Callers>,
     pub(crate) reads: Reads,
+    pub(crate) host_watches: HostWatches,
     pub(crate) changes: BmcChanges,
     pub(crate) operations: Operations,
     pub(crate) tasks: Tasks,
@@ -112,15 +115,25 @@ impl Engine {
             clock,
             power_on_stagger: power_on_stagger.clone(),
         };
+        let reads = Reads::new(clients.clone(), pdus.clone(), clock);
+        let holds = Holds::new(journal.clone(), locator);
+        let host_watches = HostWatches::new(
+            clients.clone(),
+            reads.clone(),
+            holds.clone(),
+            settings.clone(),
+            tasks.clone(),
+        );
         tasks.spawn(sweep(clients.clone(), pdus.clone(), tasks.stopping()));
         Self {
             instance: uuid::Uuid::new_v4().to_string().into(),
             clock,
             journal_status: JournalStatus::new(journal.clone()),
             terms: Terms::new(journal.clone(), metrics),
-            holds: Holds::new(journal.clone(), locator),
+            holds,
             callers: Callers::new(Instant::now()),
-            reads: Reads::new(clients.clone(), pdus.clone(), clock),
+            reads,
+            host_watches,
             changes: BmcChanges::new(changer.clone(), tasks.clone()),
             operations: Operations::new(context, tasks.clone()),
             settings,

@@ -1,11 +1,13 @@
 //! Conversion of boot override, sensors and event log between messages and drivers.
 
 use rackhand_bmc::{
-    Accepted, BootDevice, BootMode, BootOverride, BootPersistence, EventLog, LogEntry, Sensor,
-    SensorHealth, SensorKind, SensorRole, Severity,
+    Accepted, BootDevice, BootMode, BootOverride, BootPersistence, EventLog, Sensor, SensorHealth,
+    SensorKind, SensorRole,
 };
-use rackhand_proto::{convert::timestamp_to_proto, v1};
+use rackhand_proto::v1;
 use tonic::Status;
+
+use crate::engine::convert::entry_to_proto;
 
 pub(super) fn changed(accepted: Accepted) -> v1::Changed {
     v1::Changed {
@@ -109,24 +111,8 @@ fn sensor(sensor: Sensor) -> v1::Sensor {
 
 pub(super) fn log_to_proto(log: EventLog) -> v1::EventLog {
     v1::EventLog {
-        entries: log.entries.into_iter().map(entry).collect(),
+        entries: log.entries.into_iter().map(entry_to_proto).collect(),
         total: log.total.and_then(|total| u32::try_from(total).ok()),
-    }
-}
-
-fn entry(entry: LogEntry) -> v1::LogEntry {
-    let severity = match entry.severity {
-        Severity::Ok => v1::Severity::Ok,
-        Severity::Warning => v1::Severity::Warning,
-        Severity::Critical => v1::Severity::Critical,
-        Severity::Unknown => v1::Severity::Unspecified,
-    };
-    v1::LogEntry {
-        id: entry.id,
-        at: entry.at.map(timestamp_to_proto),
-        severity: severity.into(),
-        message: entry.message,
-        sensor: entry.sensor.unwrap_or_default(),
     }
 }
 

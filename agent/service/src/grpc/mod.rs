@@ -17,6 +17,7 @@ mod pdu;
 mod power_reads;
 mod targets;
 mod terms;
+mod watch_hosts;
 
 use std::pin::Pin;
 
@@ -37,6 +38,7 @@ use pdu::PduCalls;
 use power_reads::PowerReadCalls;
 use targets::Targets;
 use terms::TermCalls;
+use watch_hosts::WatchHostsCalls;
 
 type Answer<T> = Result<Response<T>, Status>;
 type Streaming<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -46,6 +48,7 @@ type Streaming<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 pub(crate) struct PowerService {
     hosts: HostList,
     power_reads: PowerReadCalls,
+    watch_hosts: WatchHostsCalls,
     terms: TermCalls,
     attend: AttendCalls,
     operations: OperationCalls,
@@ -73,6 +76,12 @@ impl PowerService {
             power_reads: PowerReadCalls {
                 targets: targets.clone(),
                 reads: engine.reads.clone(),
+                closing: engine.tasks.closing(),
+            },
+            watch_hosts: WatchHostsCalls {
+                targets: targets.clone(),
+                watches: engine.host_watches,
+                instance: engine.instance.clone(),
                 closing: engine.tasks.closing(),
             },
             terms: TermCalls {
@@ -143,10 +152,7 @@ impl Power for PowerService {
         &self,
         request: Request<tonic::Streaming<v1::WatchHostsRequest>>,
     ) -> Answer<Self::WatchHostsStream> {
-        Caller::of(&request)?;
-        Err(Status::unimplemented(
-            "this agent does not watch hosts for its callers",
-        ))
+        self.watch_hosts.watch(request)
     }
 
     async fn claim_term(

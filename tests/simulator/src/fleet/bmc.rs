@@ -193,6 +193,7 @@ impl Bmc for SimulatedBmc {
                     at: Timestamp::now(),
                     bmc: self.address.clone(),
                     connection: None,
+                    identify_led: None,
                 }),
                 _ => Err(self.error(ErrorKind::Protocol, "not a reading", false)),
             }

@@ -112,6 +112,7 @@ impl Bmc for Scripted {
             at: jiff::Timestamp::UNIX_EPOCH,
             bmc: self.name.to_owned(),
             connection: None,
+            identify_led: None,
         };
         self.call("power", reading)
     }

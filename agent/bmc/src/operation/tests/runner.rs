@@ -65,6 +65,7 @@ impl Bmc for Memory {
                 at: jiff::Timestamp::UNIX_EPOCH,
                 bmc: "memory".into(),
                 connection: None,
+                identify_led: None,
             })
         })
     }

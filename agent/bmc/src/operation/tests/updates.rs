@@ -83,6 +83,7 @@ impl Bmc for Updating {
                 at: jiff::Timestamp::UNIX_EPOCH,
                 bmc: "memory".into(),
                 connection: None,
+                identify_led: None,
             })
         })
     }

@@ -187,6 +187,7 @@ impl HostOutlets {
             at: Timestamp::now(),
             bmc: self.address.clone(),
             connection: None,
+            identify_led: None,
         };
         Ok((reading, host_reading::draw(&named)))
     }

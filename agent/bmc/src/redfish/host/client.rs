@@ -8,14 +8,14 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use secrecy::SecretString;
 
 use super::{
-    account, boot, boot_state, facts, led, log, manager,
+    account, boot, boot_state, facts, health, led, log, manager,
     power::Power,
     resources::{Reader, Resources, Writer},
     sensors, topology, updates,
 };
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, FirmwareUpdates,
-    Identify, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
+    HealthRollup, Identify, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
     redfish::{
         RedfishConfig, Timeouts,
         protocol::call_budget::{Call, bounded},
@@ -100,6 +100,10 @@ impl Bmc for Redfish {
 
     fn event_log(&self, limit: usize) -> BmcFuture<'_, EventLog> {
         self.bounded(move |this, call| async move { log::read(this.reader(&call), limit).await })
+    }
+
+    fn health(&self) -> BmcFuture<'_, HealthRollup> {
+        self.bounded(|this, call| async move { health::read(this.reader(&call)).await })
     }
 
     fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {

@@ -47,6 +47,18 @@ fn led(body: &Value) -> Option<Led> {
     (led != "Unknown" || allowed.is_some()).then_some(Led::Indicator(allowed))
 }
 
+/// Whether the LED of a document is lit or blinks; `None`: it is not reported.
+pub(super) fn is_lit(body: &Value) -> Option<bool> {
+    if let Some(lit) = body.get("LocationIndicatorActive").and_then(Value::as_bool) {
+        return Some(lit);
+    }
+    match text(body, "IndicatorLED")?.as_str() {
+        "Lit" | "Blinking" => Some(true),
+        "Off" => Some(false),
+        _ => None,
+    }
+}
+
 /// Bodies to write, best first; empty if no allowable value fits.
 fn requests(led: &Led, lit: bool, identity: &SystemIdentity) -> Vec<Value> {
     match led {
@@ -143,6 +155,20 @@ mod tests {
 
     use super::*;
     use crate::redfish::protocol::document_tests::any_json;
+
+    #[test]
+    fn led_is_lit_by_either_property() {
+        for (body, lit) in [
+            (json!({"LocationIndicatorActive": true}), Some(true)),
+            (json!({"LocationIndicatorActive": false, "IndicatorLED": "Lit"}), Some(false)),
+            (json!({"IndicatorLED": "Blinking"}), Some(true)),
+            (json!({"IndicatorLED": "Off"}), Some(false)),
+            (json!({"IndicatorLED": "Unknown"}), None),
+            (json!({}), None),
+        ] {
+            assert_eq!(is_lit(&body), lit, "{body}");
+        }
+    }
 
     #[test]
     fn location_indicator_active_is_preferred() {

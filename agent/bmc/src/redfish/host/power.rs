@@ -42,10 +42,11 @@ impl Power {
             state,
             raw,
             source: PowerSource::Redfish,
-            identity: self.identity_of(found.system),
+            identity: self.identity_of(found.system.clone()),
             at: Timestamp::now(),
             bmc: reader.reporter().bmc().to_owned(),
             connection: None,
+            identify_led: super::led::is_lit(&found.body),
         })
     }
 

@@ -4,6 +4,7 @@
 //! I/O or decide; no other module of the client contains a vendor's name.
 
 mod chassis;
+mod events;
 mod logs;
 mod messages;
 mod sensors;
@@ -12,6 +13,7 @@ mod systems;
 mod updates;
 
 pub(super) use chassis::{is_board_chassis, is_constant_chassis};
+pub(super) use events::{EventFacts, event_meaning};
 pub(super) use logs::{LogRank, log_rank};
 pub(super) use messages::{
     Meaning, NOT_READY_WAIT, SETTLING_WAIT, is_already, is_bare_denial, meaning,

@@ -96,6 +96,11 @@ pub(super) struct Defaults {
     #[serde(deserialize_with = "duration")]
     #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
     pub(super) poll_max: Option<Duration>,
+    /// Longest interval between two readings of the power of a host that a controller watches: 5 s to 10 min. With
+    /// more than 10 s no lost power is signalled, because a BMC could restart unnoticed in between.
+    #[serde(deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
+    pub(super) watch_interval: Option<Duration>,
     /// When off or on is sent again if it had no effect.
     #[serde(deserialize_with = "duration")]
     #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
@@ -144,6 +149,10 @@ pub(super) struct Host {
     /// Largest power that all outlets carry together while the host is off, in watts: what its model draws in
     /// standby. Outlets that carry no more prove that the host is off where its BMC cannot.
     pub(super) standby_watts: Option<f64>,
+    /// As in `[defaults]`, for a BMC that fails under readings that are this frequent.
+    #[serde(default, deserialize_with = "duration")]
+    #[cfg_attr(test, schemars(with = "Option<super::tests::DurationText>"))]
+    pub(super) watch_interval: Option<Duration>,
     /// Its BMC, or a list of drivers of one BMC in the order in which they are used. Required.
     #[serde(default, deserialize_with = "one_or_many")]
     pub(super) bmc: Vec<Bmc>,

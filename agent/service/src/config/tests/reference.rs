@@ -49,6 +49,7 @@ fn default_of(key: &str) -> String {
         "resend_after" => times.resend_after,
         "shutdown_grace" => times.shutdown_grace,
         "power_on_interval" => StaggerSettings::default().interval,
+        "watch_interval" => times.watch,
         _ => return String::new(),
     };
     format!("`\"{}s\"`", duration.as_secs())

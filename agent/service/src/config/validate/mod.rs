@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use rackhand_agent_core::host_key::HostKey;
+use rackhand_agent_core::{
+    host_key::HostKey,
+    watch_schedule::{self, SHORTEST_INTERVAL},
+};
 use rackhand_bmc::Trust;
 use rackhand_identity::SystemUuid;
 use rackhand_transport::{identity::is_name, otlp::OtlpEndpoint};
@@ -198,10 +201,24 @@ impl Validator<'_> {
                 self.problem(&key_path, "must be longer than zero");
             }
         }
+        if let Some(interval) = defaults.watch_interval {
+            let table = self.root.key("defaults");
+            times.watch = interval;
+            self.watch_interval(&table, interval);
+        }
         if let Some(grace) = defaults.shutdown_grace {
             times.shutdown_grace = grace;
         }
         times
+    }
+
+    /// Checks the interval of watched hosts.
+    fn watch_interval(&mut self, table: &KeyPath, interval: Duration) {
+        if !(SHORTEST_INTERVAL..=watch_schedule::LONGEST_INTERVAL).contains(&interval) {
+            let longest = watch_schedule::LONGEST_INTERVAL;
+            let what = format_args!("not between {SHORTEST_INTERVAL:?} and {longest:?}");
+            self.problem(&table.key("watch_interval"), what);
+        }
     }
 
     fn staging(
@@ -292,6 +309,9 @@ impl Validator<'_> {
                 self.problem(&key_path.key(field), "is empty");
             }
         }
+        if let Some(interval) = host.watch_interval {
+            self.watch_interval(key_path, interval);
+        }
         if let Some(cluster) = host
             .cluster
             .as_deref()
@@ -319,6 +339,7 @@ impl Validator<'_> {
             pdu: host.pdu.clone(),
             outlets,
             standby_watts: self.host_standby_watts(key_path, host),
+            watch_interval: host.watch_interval,
             bmc: bmcs.next()?,
             fallbacks: bmcs.collect(),
         })

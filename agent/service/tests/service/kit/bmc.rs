@@ -326,6 +326,7 @@ impl Bmc for FakeClient {
                 at: jiff::Timestamp::now(),
                 bmc: self.address.clone(),
                 connection: None,
+                identify_led: None,
             })
         })
     }

@@ -6,7 +6,7 @@ use ipmi_rs_core::storage::sdr::{SensorType, decode_event};
 use jiff::Timestamp;
 
 use crate::{
-    LogEntry, Severity,
+    EventMeaning, LogEntry, Severity, StopKind,
     ipmi::command::{
         manufacturers,
         sensors::reading::THRESHOLD,
@@ -14,6 +14,7 @@ use crate::{
         text,
     },
 };
+use super::meaning;
 
 /// Size of an entry in bytes.
 pub(super) const ENTRY_SIZE: usize = 16;
@@ -25,6 +26,8 @@ const UNSPECIFIED: u32 = 0xffff_ffff;
 const CLOCK_SET: u32 = 0x2000_0000;
 /// Record type under which Linux logs a panic message, in parts.
 const LINUX_PANIC: u8 = 0xf0;
+/// How the text of such a record begins.
+const PANIC: &str = "Linux kernel panic";
 
 /// State names of table 42-3 that `ipmi-rs-core` lacks, by sensor type.
 const MORE_STATES: &[(u8, &[&str])] = &[
@@ -66,6 +69,7 @@ pub(super) fn entry(entry: &[u8; ENTRY_SIZE]) -> LogEntry {
         severity: Severity::Unknown,
         message,
         sensor: None,
+        meaning: EventMeaning::Other,
     };
     match record_type {
         SYSTEM_EVENT => {
@@ -82,6 +86,7 @@ pub(super) fn entry(entry: &[u8; ENTRY_SIZE]) -> LogEntry {
                 severity: event.severity(),
                 message: event.to_string(),
                 sensor: Some(format!("{} #0x{number:02x}", SensorType::from(sensor_type))),
+                meaning: event.meaning(),
             }
         }
         0xc0..=0xdf => {
@@ -96,7 +101,16 @@ pub(super) fn entry(entry: &[u8; ENTRY_SIZE]) -> LogEntry {
         }
         0xe0..=0xff => {
             let [_, _, _, data @ ..] = *entry;
-            oem(None, untimed(record_type, &data))
+            let message = untimed(record_type, &data);
+            let is_panic = message.starts_with(PANIC);
+            LogEntry {
+                meaning: if is_panic {
+                    EventMeaning::Stop(StopKind::OperatingSystem)
+                } else {
+                    EventMeaning::Other
+                },
+                ..oem(None, message)
+            }
         }
         _ => {
             let [_, _, _, data @ ..] = *entry;
@@ -116,7 +130,7 @@ fn untimed(record_type: u8, data: &[u8; 13]) -> String {
     let is_padded = padding.iter().all(|byte| *byte == 0);
     match str::from_utf8(panic) {
         Ok(words) if record_type == LINUX_PANIC && !words.is_empty() && is_text && is_padded => {
-            format!("Linux kernel panic, part {part}: {words}")
+            format!("{PANIC}, part {part}: {words}")
         }
         _ => format!("OEM record 0x{record_type:02x}: {}", text::hex(data)),
     }
@@ -146,6 +160,18 @@ impl Event {
     fn severity(self) -> Severity {
         let offset = self.offset();
         severity::of_event(self.event_type, self.sensor_type, offset, self.is_asserted)
+    }
+
+    fn meaning(self) -> EventMeaning {
+        let [_, purpose, _] = self.data;
+        let [first, ..] = self.data;
+        // Bits 7:6 of the first byte: the second byte has the sensor-specific extension.
+        let purpose = (first >> 6 == 3).then_some(purpose & 0xf);
+        meaning::of_event(
+            (self.event_type, self.sensor_type, self.offset()),
+            self.is_asserted,
+            purpose,
+        )
     }
 
     /// The state that the event reports; `None`: not in the tables.
@@ -262,6 +288,7 @@ mod tests {
                 severity: Severity::Critical,
                 message: "Power Supply input lost (AC/DC)".to_owned(),
                 sensor: Some("Power Supply #0x61".to_owned()),
+                meaning: EventMeaning::Other,
             }
         );
     }

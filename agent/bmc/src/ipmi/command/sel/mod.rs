@@ -1,6 +1,7 @@
 //! Reader of the newest event log entries (IPMI 2.0, chapters 31 and 32).
 
 mod clear;
+mod meaning;
 mod messages;
 
 use std::collections::{BTreeSet, VecDeque};

@@ -5,7 +5,10 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     LogEntry, Severity,
-    redfish::protocol::document::{last_part, link, text},
+    redfish::{
+        protocol::document::{last_part, link, text},
+        vendor::{EventFacts, event_meaning},
+    },
 };
 
 /// Order in which a BMC lists its entries; Redfish does not specify one.
@@ -43,6 +46,8 @@ const USED: &[&str] = &[
     "Message",
     "MessageId",
     "Name",
+    "SensorType",
+    "EntryCode",
 ];
 
 /// The entry with the used properties only, and with texts of bounded length.
@@ -110,12 +115,22 @@ pub(super) fn entry(body: &Value) -> LogEntry {
     let message = words.iter().find_map(|name| text(body, name));
     let origin = link(body, ORIGIN);
     let sensor = origin.filter(|origin| origin.contains("/Sensors/"));
+    let message = message.unwrap_or_default();
+    let property = |name| text(body, name).unwrap_or_default();
+    let meaning = event_meaning(&EventFacts {
+        message_id: &property("MessageId"),
+        sensor_type: &property("SensorType"),
+        code: &property("EntryCode"),
+        message: &message,
+        severity,
+    });
     LogEntry {
         id: id(body),
         at: at(body),
         severity,
-        message: message.unwrap_or_default(),
+        message,
         sensor: sensor.map(|origin| last_part(&origin).to_owned()),
+        meaning,
     }
 }
 
@@ -143,6 +158,7 @@ mod tests {
                 severity: Severity::Warning,
                 message: "Fan 1 is slow.".to_owned(),
                 sensor: Some("fan1".to_owned()),
+                meaning: crate::EventMeaning::Other,
             }
         );
     }

@@ -71,6 +71,13 @@ impl BmcQueue {
         call
     }
 
+    /// Whether an operation of this host waits or runs.
+    pub(crate) fn has_operation(&self, keys: &HostKeys) -> bool {
+        let inner = self.inner.lock();
+        let mut members = inner.operations.values();
+        members.any(|member| member.keys.matches(keys))
+    }
+
     /// Waits until `is_so` returns true.
     async fn until(&self, mut is_so: impl FnMut(&mut State) -> bool) {
         let mut moved = self.moved.subscribe();

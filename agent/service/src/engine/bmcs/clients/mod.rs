@@ -2,6 +2,7 @@
 
 mod locate;
 mod specs;
+mod switches;
 #[cfg(test)]
 mod tests;
 mod watches;
@@ -13,7 +14,7 @@ use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{
     Accepted, Bmc, BmcAddress, BmcError, BmcFuture, ErrorKind, FirmwareUpdates, PowerCommand,
     PowerReading,
-    operation::{Expected, Watch},
+    operation::{Expected, LastReading, Watch},
 };
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info};
@@ -32,6 +33,7 @@ use crate::{
 };
 pub(crate) use locate::Located;
 use specs::{fault, late, pin, specs};
+use switches::Switches;
 use watches::Watches;
 
 /// Idle time after which a client closes its session.
@@ -100,6 +102,8 @@ pub(crate) struct Clients {
     cache: Mutex<HashMap<String, Entry>>,
     rejected: RejectedCredentials<Vec<BmcSpec>>,
     watches: Watches,
+    /// The power commands that were sent.
+    pub(crate) switches: Switches,
 }
 
 impl Clients {
@@ -116,12 +120,19 @@ impl Clients {
             cache: Mutex::default(),
             rejected: RejectedCredentials::default(),
             watches: Watches::default(),
+            switches: Switches::default(),
         }
     }
 
     /// The observation of a BMC, by a clock that is 0 at `begun`.
     pub(crate) fn watch(&self, target: &Target, begun: Instant) -> Watch {
         self.watches.since(&target.key, begun)
+    }
+
+    /// The last power reading, unless the observation was interrupted since, and the present time by the clock of
+    /// its times.
+    pub(crate) fn last_reading(&self, target: &Target) -> Option<(LastReading, Duration)> {
+        self.watches.last(&target.key)
     }
 
     pub(crate) fn queue(&self, target: &Target) -> Arc<BmcQueue> {
@@ -357,6 +368,7 @@ impl Clients {
         futures::future::join_all(closing).await;
         self.queues.lock().sweep();
         self.watches.sweep();
+        self.switches.sweep();
     }
 }
 

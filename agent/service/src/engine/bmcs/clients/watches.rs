@@ -1,13 +1,18 @@
-//! The observation of each BMC over all readings of this agent, for the proof of an off (F1).
+//! The observation of each BMC over all readings of this agent, for the proof of an off (F1) and for the signals of
+//! its host.
 //!
 //! Must never: outlast an interruption, or keep data about a BMC that is no longer read.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use rackhand_bmc::{
     Accepted, BmcError, ErrorKind, PowerReading,
-    operation::{LONGEST_GAP, Watch},
+    operation::{LastReading, PowerObservation, Watch},
 };
 use tokio::time::Instant;
 
@@ -15,7 +20,9 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct Watches {
     begun: Instant,
-    known: Mutex<HashMap<String, (Watch, Instant)>>,
+    known: Mutex<HashMap<String, PowerObservation>>,
+    /// Number of the observation that begins with the next reading, if that begins one.
+    next: AtomicU64,
 }
 
 impl Default for Watches {
@@ -23,6 +30,7 @@ impl Default for Watches {
         Self {
             begun: Instant::now(),
             known: Mutex::default(),
+            next: AtomicU64::new(1),
         }
     }
 }
@@ -30,43 +38,51 @@ impl Default for Watches {
 impl Watches {
     /// Records the result of a reading.
     pub(super) fn read(&self, key: &str, result: &Result<PowerReading, BmcError>) {
-        self.change(key, |watch, now| match result {
-            Ok(reading) => watch.read(now, reading.state, reading.source, reading.connection),
-            Err(_) => watch.interrupt(),
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.change(key, |seen, now| match result {
+            Ok(reading) => seen.read(now, reading, number),
+            Err(_) => seen.interrupt(now),
         });
     }
 
     /// Records the result of a power command.
     pub(super) fn commanded(&self, key: &str, result: &Result<Accepted, BmcError>) {
-        self.change(key, |watch, now| match result {
-            Ok(accepted) => watch.accepted(now, accepted, false),
-            Err(error) if error.kind == ErrorKind::Refused => watch.answered(now, None),
-            Err(_) => watch.interrupt(),
+        self.change(key, |seen, now| match result {
+            Ok(accepted) => seen.accepted(now, accepted),
+            Err(error) if error.kind == ErrorKind::Refused => seen.refused(now),
+            Err(_) => seen.interrupt(now),
         });
     }
 
     /// The observation of a BMC, by a clock that is 0 at `begun`.
     pub(super) fn since(&self, key: &str, begun: Instant) -> Watch {
         let known = self.known.lock();
-        let watch = known.get(key).map(|(watch, _)| watch);
-        watch.map_or_else(Watch::default, |watch| {
-            watch.since(begun.saturating_duration_since(self.begun))
+        let seen = known.get(key);
+        seen.map_or_else(Watch::default, |seen| {
+            let begun = begun.saturating_duration_since(self.begun);
+            seen.watch().since(begun)
         })
+    }
+
+    /// The last reading of a BMC, unless its observation was interrupted since, and the present time by the clock of
+    /// its times.
+    pub(super) fn last(&self, key: &str) -> Option<(LastReading, Duration)> {
+        let last = self.known.lock().get(key)?.last()?.clone();
+        Some((last, self.begun.elapsed()))
     }
 
     /// Forgets observations that have ended by themselves.
     pub(super) fn sweep(&self) {
-        let mut known = self.known.lock();
-        known.retain(|_, (_, at)| at.elapsed() <= LONGEST_GAP);
+        let now = self.begun.elapsed();
+        self.known.lock().retain(|_, seen| !seen.is_over(now));
     }
 
-    fn change(&self, key: &str, change: impl FnOnce(&mut Watch, std::time::Duration)) {
-        let now = Instant::now();
+    fn change(&self, key: &str, change: impl FnOnce(&mut PowerObservation, Duration)) {
         let mut known = self.known.lock();
-        let (watch, at) = known
-            .entry(key.to_owned())
-            .or_insert_with(|| (Watch::default(), now));
-        *at = now;
-        change(watch, now.saturating_duration_since(self.begun));
+        let now = self.begun.elapsed();
+        match known.get_mut(key) {
+            Some(seen) => change(seen, now),
+            None => change(known.entry(key.to_owned()).or_default(), now),
+        }
     }
 }

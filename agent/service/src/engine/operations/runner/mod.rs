@@ -255,6 +255,7 @@ impl Hooks for RunHooks<'_> {
         self.sends_on = command.leads_to() == Some(PowerState::On);
         self.run.context.metrics.command(command_word(command));
         self.told_failure = None;
+        self.run.note_switch(command);
         self.event(Event::CommandSent(v1::CommandSent {
             command: command_word(command).to_owned(),
             answer: String::new(),
@@ -381,6 +382,19 @@ impl Hooks for RunHooks<'_> {
 }
 
 impl Run {
+    /// Remembers that this agent switches the host, and the hosts that share its outlets.
+    fn note_switch(&self, command: PowerCommand) {
+        let clients = &self.context.clients;
+        let note = |target: &Target| {
+            let keys = clients.known(target).keys;
+            clients.switches.note(target, keys, command);
+        };
+        note(&self.target);
+        if self.device == Device::Outlets {
+            self.target.siblings().iter().for_each(note);
+        }
+    }
+
     fn report_wait(&self, pdu: &str, rest: Duration, ahead: usize) {
         let now = Timestamp::now();
         let until = now.checked_add(rest).unwrap_or(now);

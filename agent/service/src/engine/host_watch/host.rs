@@ -1,0 +1,322 @@
+//! One watched host: its subscribers, and what was read besides the power.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use rackhand_agent_core::watch_schedule::{READINGS, Schedule};
+use rackhand_bmc::{BmcError, HardwareFault, HealthRollup, SystemStop, operation::Expected};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::stream::Changes;
+use crate::engine::{Target, target::Access};
+
+/// A host whose BMC is read while it has subscribers.
+pub(super) struct Host {
+    /// Key of its target.
+    pub(super) key: String,
+    begun: Instant,
+    state: Mutex<State>,
+    wake: Notify,
+    end: CancellationToken,
+}
+
+struct State {
+    target: Target,
+    schedule: Schedule,
+    /// The last reading failed, or the host cannot be read.
+    failure: Option<Failure>,
+    stops: Option<StopReading>,
+    health: Option<HealthReading>,
+    subscribers: BTreeMap<u64, Subscriber>,
+    /// What was last reported as changed.
+    mark: Mark,
+}
+
+/// Why a host was not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failure {
+    Bmc(BmcError),
+    /// It left the inventory, or this agent no longer accepts its BMC.
+    Gone,
+}
+
+/// The event log as it was read, as far as it is about stops.
+#[derive(Debug, Clone)]
+pub(super) struct StopReading {
+    pub(super) at: Instant,
+    pub(super) stop: Result<Option<SystemStop>, BmcError>,
+}
+
+/// The health as it was read.
+#[derive(Debug, Clone)]
+pub(super) struct HealthReading {
+    pub(super) at: Instant,
+    pub(super) rollup: Option<HealthRollup>,
+    pub(super) faults: Vec<HardwareFault>,
+    pub(super) failure: Option<BmcError>,
+}
+
+/// A stream that watches the host.
+pub(super) struct Subscriber {
+    pub(super) id: String,
+    pub(super) expected: Expected,
+    pub(super) health_interval: Option<Duration>,
+    pub(super) changes: Arc<Changes>,
+    request: Option<Request>,
+    answered: u64,
+}
+
+impl Subscriber {
+    pub(super) fn new(
+        id: String,
+        expected: Expected,
+        health_interval: Option<Duration>,
+        changes: Arc<Changes>,
+    ) -> Self {
+        Self {
+            id,
+            expected,
+            health_interval,
+            changes,
+            request: None,
+            answered: 0,
+        }
+    }
+}
+
+/// A request to read at once that is not answered yet.
+struct Request {
+    number: u64,
+    /// Readings that began before do not count.
+    at: Instant,
+    readings: u8,
+    stops: bool,
+    health: bool,
+}
+
+/// What is reported when it changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Mark(pub(super) String);
+
+/// What is read after the power.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Extras {
+    pub(super) stops: bool,
+    pub(super) health: bool,
+}
+
+/// The state of a host for one subscriber.
+pub(super) struct Snapshot {
+    pub(super) target: Target,
+    pub(super) id: String,
+    pub(super) expected: Expected,
+    pub(super) answered: u64,
+    pub(super) failure: Option<Failure>,
+    /// Time until the next reading, while the BMC suffers.
+    pub(super) backoff: Option<Duration>,
+    pub(super) stops: Option<StopReading>,
+    pub(super) health: Option<HealthReading>,
+}
+
+impl Host {
+    pub(super) fn new(target: Target, begun: Instant, seed: u64) -> Self {
+        let interval = interval(&target);
+        Self {
+            key: target.key.clone(),
+            begun,
+            state: Mutex::new(State {
+                schedule: Schedule::new(begun.elapsed(), interval, seed),
+                target,
+                failure: None,
+                stops: None,
+                health: None,
+                subscribers: BTreeMap::new(),
+                mark: Mark::default(),
+            }),
+            wake: Notify::new(),
+            end: CancellationToken::new(),
+        }
+    }
+
+    pub(super) fn target(&self) -> Target {
+        self.state.lock().target.clone()
+    }
+
+    pub(super) fn set_target(&self, target: Target) {
+        let mut state = self.state.lock();
+        state.schedule.set_interval(interval(&target));
+        state.target = target;
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.end.is_cancelled()
+    }
+
+    /// Waits until nobody watches the host any more.
+    pub(super) async fn ended(&self) {
+        self.end.cancelled().await;
+    }
+
+    pub(super) fn subscribe(&self, number: u64, subscriber: Subscriber) {
+        let mut state = self.state.lock();
+        subscriber.changes.add(&subscriber.id);
+        state.subscribers.insert(number, subscriber);
+    }
+
+    pub(super) fn unsubscribe(&self, number: u64) {
+        self.state.lock().subscribers.remove(&number);
+    }
+
+    /// Ends the reader if the host has no subscriber, and forgets credentials that a caller has sent.
+    pub(super) fn end_if_unwatched(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_unwatched = state.subscribers.is_empty();
+        if is_unwatched {
+            self.end.cancel();
+            if let Access::Sent { password, .. } = &mut state.target.access {
+                *password = String::new().into();
+            }
+        }
+        is_unwatched
+    }
+
+    /// Requests readings for a subscriber. A newer request takes an older one over.
+    pub(super) fn request(&self, number: u64, request: u64, extras: Extras) {
+        let mut state = self.state.lock();
+        let Some(subscriber) = state.subscribers.get_mut(&number) else {
+            return;
+        };
+        let before = subscriber.request.take();
+        subscriber.request = Some(Request {
+            number: request.max(before.as_ref().map_or(0, |before| before.number)),
+            at: Instant::now(),
+            readings: 0,
+            stops: extras.stops || before.as_ref().is_some_and(|before| before.stops),
+            health: extras.health || before.as_ref().is_some_and(|before| before.health),
+        });
+        state.schedule.request(self.begun.elapsed());
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Waits until the host is due.
+    pub(super) async fn due(&self) {
+        loop {
+            let due = self.begun + self.state.lock().schedule.due();
+            tokio::select! {
+                () = sleep_until(due) => return,
+                () = self.wake.notified() => {}
+            }
+        }
+    }
+
+    /// Records a reading that began at `since`, and reports it if it changes `mark`. Returns what is to be read besides.
+    pub(super) fn read(
+        &self,
+        since: Instant,
+        failure: Option<BmcError>,
+        is_on: bool,
+        mark: Mark,
+    ) -> Extras {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let at = now.saturating_duration_since(self.begun);
+        let took = now.saturating_duration_since(since);
+        state.schedule.read(at, took, failure.is_none());
+        let is_answered = failure.is_none();
+        state.failure = failure.map(Failure::Bmc);
+        let health_age = state.health.as_ref().map(|health| health.at.elapsed());
+        let mut extras = Extras::default();
+        for subscriber in state.subscribers.values_mut() {
+            if let Some(interval) = subscriber.health_interval {
+                extras.health |= is_answered && health_age.is_none_or(|age| age >= interval);
+            }
+            let Some(request) = &mut subscriber.request else {
+                continue;
+            };
+            if since < request.at {
+                continue;
+            }
+            request.readings = request.readings.saturating_add(1);
+            if request.readings >= READINGS && is_answered {
+                extras.stops |= request.stops && is_on;
+                extras.health |= request.health;
+            }
+        }
+        if state.mark != mark {
+            state.mark = mark;
+            state.report();
+        }
+        extras
+    }
+
+    /// Records what was read besides, and answers the requests that have all they need.
+    pub(super) fn complete(&self, stops: Option<StopReading>, health: Option<HealthReading>) {
+        let mut state = self.state.lock();
+        let mut is_changed = stops.is_some() || health.is_some();
+        if stops.is_some() {
+            state.stops = stops;
+        }
+        if health.is_some() {
+            state.health = health;
+        }
+        for subscriber in state.subscribers.values_mut() {
+            let is_done = |request: &mut Request| request.readings >= READINGS;
+            if let Some(request) = subscriber.request.take_if(is_done) {
+                subscriber.answered = subscriber.answered.max(request.number);
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            state.report();
+        }
+    }
+
+    /// The host cannot be read any more.
+    pub(super) fn gone(&self) {
+        let mut state = self.state.lock();
+        state.failure = Some(Failure::Gone);
+        state.report();
+    }
+
+    /// `None`: the stream does not watch it any more.
+    pub(super) fn snapshot(&self, number: u64) -> Option<Snapshot> {
+        let state = self.state.lock();
+        let subscriber = state.subscribers.get(&number)?;
+        let rest = || {
+            let due = self.begun + state.schedule.due();
+            due.saturating_duration_since(Instant::now())
+        };
+        Some(Snapshot {
+            target: state.target.clone(),
+            id: subscriber.id.clone(),
+            expected: subscriber.expected.clone(),
+            answered: subscriber.answered,
+            failure: state.failure.clone(),
+            backoff: state.schedule.backoff().map(|_| rest()),
+            stops: state.stops.clone(),
+            health: state.health.clone(),
+        })
+    }
+}
+
+impl State {
+    /// Reports a change to every subscriber.
+    fn report(&self) {
+        for subscriber in self.subscribers.values() {
+            subscriber.changes.add(&subscriber.id);
+        }
+    }
+}
+
+fn interval(target: &Target) -> Duration {
+    let of_host = match &target.access {
+        Access::Inventory(host) => host.watch_interval,
+        Access::Sent { .. } => None,
+    };
+    of_host.unwrap_or(target.config.times.watch)
+}
