@@ -1,4 +1,4 @@
-//! Periodic readings of the fleet's BMCs between remediations.
+//! Periodic readings of the fleet's BMCs between remediations, and hardware signals ([`signals`]).
 //!
 //! The readings find a BMC that could not fence its host, or that manages another host, before a remediation
 //! needs it. They also find hosts that are on while their owner records them as off.

@@ -316,14 +316,14 @@ impl World {
     fn pass(&mut self) {
         self.time += 1;
         (self.read, self.listed) = (false, false);
+        self.boots = false;
         for node in 0..NODES {
             let is_on = self.on.get(node).copied().unwrap_or(true);
-            let is_up = node != 0 || !self.lags && !self.boots;
+            let is_up = node != 0 || !self.lags;
             if is_on && is_up && !self.stalls {
                 self.renewed[node] = self.time;
             }
         }
-        self.boots = false;
     }
 
     fn read(&mut self, breakage: Option<Breakage>) {
@@ -348,7 +348,7 @@ impl World {
         let now = at(self.time);
         let earlier = |seconds: u64| now - Duration::from_secs(seconds);
         let readings = &mut self.loss.readings;
-        if breakage == Some(Breakage::NeverOn) && !is_on {
+        if breakage == Some(Breakage::NeverOn) && !is_on && readings.loss().is_none() {
             readings.record(reading(observation, true, earlier(4)));
         }
         if breakage == Some(Breakage::ReadOnce) && !is_on {

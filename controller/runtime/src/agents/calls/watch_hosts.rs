@@ -30,6 +30,8 @@ pub(crate) enum WatchEvent {
     },
 }
 
+/// Maximum length of the name of an instance, in characters.
+const LONGEST_INSTANCE: usize = 128;
 /// Longest silence of a stream.
 const SILENCE: Duration = WATCH_HEARTBEAT.saturating_mul(2);
 
@@ -88,7 +90,7 @@ impl AgentQueries {
             let now = clock::monotonic_now();
             let hosts = message.hosts.iter().map(|host| watched(host, now));
             let event = WatchEvent::Hosts {
-                instance: message.instance,
+                instance: message.instance.chars().take(LONGEST_INSTANCE).collect(),
                 hosts: hosts.collect(),
             };
             if events.send((rack.to_owned(), event)).await.is_err() {

@@ -34,6 +34,10 @@ use crate::{
 
 /// Time between two live reads of the Node of a host that seems to have lost its power.
 const READ_AGAIN: SignedDuration = SignedDuration::from_secs(2);
+/// The same once [`READS`] have not shown it: somebody works on the host, or its whole rack has no power.
+const READ_AGAIN_LATER: SignedDuration = SignedDuration::from_secs(30);
+/// Live reads in quick succession, which cover the time in which a Lease grows old.
+const READS: u32 = 15;
 /// Other hosts of a rack that are read at once when one has lost its power.
 const RACK_SAMPLE: usize = 16;
 
@@ -66,6 +70,8 @@ struct Host {
     /// The Node as it was read live when its host seemed to have lost its power.
     live: Option<Box<Node>>,
     is_reading: bool,
+    /// Live reads since its power went off.
+    reads: u32,
     read_after: Option<Timestamp>,
     writing: BTreeSet<Signal>,
     /// renewTime of the Lease for whose age the host was read.
@@ -120,6 +126,7 @@ impl Owner {
                 published: BTreeMap::new(),
                 live: None,
                 is_reading: false,
+                reads: 0,
                 read_after: None,
                 writing: BTreeSet::new(),
                 read_for: None,
@@ -263,6 +270,7 @@ impl Owner {
             host.seen = Some(seen);
             if is_lost && !was_lost {
                 host.live = None;
+                (host.reads, host.read_after) = (0, None);
                 // A second reading of it, and readings of those that may have lost their power with it.
                 lost.insert(id.clone());
                 let others = self.losses.others_of_rack(&host.name, RACK_SAMPLE);
@@ -295,7 +303,13 @@ impl Owner {
                     return;
                 };
                 host.is_reading = false;
-                host.read_after = now.checked_add(READ_AGAIN).ok();
+                host.reads = host.reads.saturating_add(1);
+                let pause = if host.reads < READS {
+                    READ_AGAIN
+                } else {
+                    READ_AGAIN_LATER
+                };
+                host.read_after = now.checked_add(pause).ok();
                 let Some((node, lease)) = read else {
                     return;
                 };
@@ -362,7 +376,15 @@ impl Owner {
             }
         }
         for (rack, hosts) in &old {
-            self.streams.read(&self.watch, rack, hosts);
+            if self.streams.read(&self.watch, rack, hosts) {
+                continue;
+            }
+            // With the next list.
+            for id in hosts {
+                if let Some(host) = self.hosts.get_mut(id) {
+                    host.read_for = None;
+                }
+            }
         }
         for id in stopped {
             self.decide(tasks, &id, now);

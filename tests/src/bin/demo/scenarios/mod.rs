@@ -14,6 +14,7 @@ mod messages;
 mod nodes;
 mod pdu;
 mod policy;
+mod power_lost;
 mod rack_outage;
 mod rule;
 mod story;
@@ -45,7 +46,7 @@ pub(crate) struct Scenario {
 }
 
 /// All scenarios.
-static SCENARIOS: [Scenario; 11] = [
+static SCENARIOS: [Scenario; 12] = [
     Scenario {
         name: "dead-bmc",
         line: "a hung host with a dead BMC: nothing is moved until a person confirms off",
@@ -141,6 +142,13 @@ static SCENARIOS: [Scenario; 11] = [
             ..Settings::PLAIN
         },
         run: |story| Box::pin(flashing::run(story)),
+    },
+    Scenario {
+        name: "power-lost",
+        line: "a host loses its power: noticed by its BMC, and beside it by Kubernetes' timers",
+        about: power_lost::ABOUT,
+        settings: Settings::PLAIN,
+        run: |story| Box::pin(power_lost::run(story)),
     },
     Scenario {
         name: "rack-outage",

@@ -30,6 +30,13 @@ pub(crate) struct WatchedHost {
     pub(crate) defects: Option<Vec<HardwareDefect>>,
 }
 
+/// Maximum length of an entry of an event log, in characters.
+const LONGEST_ENTRY: usize = 256;
+
+fn bounded(text: &str) -> String {
+    text.chars().take(LONGEST_ENTRY).collect()
+}
+
 /// The time that lies this long before `now`.
 fn ago(age: Option<&prost_types::Duration>, now: Timestamp) -> Option<Timestamp> {
     let age = duration_from_proto(age?).ok()?;
@@ -84,7 +91,7 @@ fn stop(stops: &v1::StopReading, now: Timestamp) -> Option<OsStop> {
     }
     let entry = stops.entry.as_ref()?;
     Some(OsStop {
-        entry: entry.message.clone(),
+        entry: bounded(&entry.message),
         read: ago(stops.age.as_ref(), now)?,
     })
 }
@@ -100,7 +107,7 @@ fn defects(health: &v1::HealthReading) -> Option<Vec<HardwareDefect>> {
             v1::FaultKind::PowerRedundancyLost => HardwareDefectKind::PowerRedundancyLost,
             v1::FaultKind::Unspecified => return None,
         };
-        let entry = fault.message.clone();
+        let entry = bounded(&fault.message);
         Some(HardwareDefect { kind, entry })
     });
     let faults: Vec<HardwareDefect> = faults.collect();
