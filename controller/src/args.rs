@@ -5,6 +5,7 @@ use std::{
     io::IsTerminal,
     net::SocketAddr,
     path::{Path, PathBuf},
+    str::FromStr,
     sync::LazyLock,
     time::Duration,
 };
@@ -13,7 +14,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 use rackhand_runtime::{
     Config, DrainPolicy, HealthChecks, LONGEST_EVIDENCE, MetricsConfig, NodeAction, NodeGonePolicy,
-    UnreachablePolicy, WordsOfPersons,
+    Signal, UnknownSignal, UnreachablePolicy, WordsOfPersons,
 };
 use rackhand_transport::otlp::{self, ExportedService, OtlpEndpoint, SpanExport};
 use tracing_subscriber::{
@@ -155,6 +156,17 @@ pub(crate) struct Args {
     /// readings.
     #[arg(long, default_value = "5m", value_parser = seconds)]
     bmc_check_interval: Duration,
+
+    /// Hardware signals that are published as conditions rackhand.dev/... of Nodes, for health checks: PowerLost,
+    /// OSStopped, HardwareFailing, separated by commas; or none. Agents then read the power of all hosts with a
+    /// Node all the time. No signal acts by itself.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "PowerLost,OSStopped",
+        value_name = "SIGNALS"
+    )]
+    hardware_signals: Vec<HardwareSignal>,
 
     /// Whether the annotations count with which a person approves a remediation, confirms its power-off or overrules
     /// one of its checks. The admission policy of deploy/kustomize/persons, which needs Kubernetes 1.30, makes the API
@@ -394,6 +406,7 @@ impl Args {
             },
             power_timeout: self.power_timeout,
             bmc_check_interval: self.bmc_check_interval,
+            hardware_signals: self.hardware_signals.iter().filter_map(|s| s.0).collect(),
             words_of_persons: match self.words_of_persons {
                 Words::Accepted => WordsOfPersons::Accepted,
                 Words::Ignored => WordsOfPersons::Ignored,
@@ -405,8 +418,25 @@ impl Args {
     }
 }
 
+/// A signal, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct HardwareSignal(Option<Signal>);
+
+impl FromStr for HardwareSignal {
+    type Err = UnknownSignal;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSignal> {
+        match text {
+            "none" => Ok(Self(None)),
+            text => Ok(Self(Some(text.parse()?))),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use crate::explain::args::TableOutput;
 
     use super::*;
@@ -433,6 +463,24 @@ mod tests {
         let config = |line: &[&str]| Args::parse_from(line).config();
         assert!(!config(&["rackhand-controller"]).taint_time_added);
         assert!(config(&["rackhand-controller", "--taint-time"]).taint_time_added);
+    }
+
+    #[test]
+    fn hardware_signals_are_a_list_or_none() {
+        let signals =
+            |line: &[&str]| Args::try_parse_from(line).map(|a| a.config().hardware_signals);
+        let by_default = BTreeSet::from([Signal::PowerLost, Signal::OsStopped]);
+        assert_eq!(signals(&["x"]).unwrap(), by_default);
+        assert_eq!(
+            signals(&["x", "--hardware-signals=none"]).unwrap(),
+            BTreeSet::new()
+        );
+        let all = [
+            "x",
+            "--hardware-signals=PowerLost,OSStopped,HardwareFailing",
+        ];
+        assert_eq!(signals(&all).unwrap(), BTreeSet::from(Signal::ALL));
+        assert!(signals(&["x", "--hardware-signals=Power"]).is_err());
     }
 
     #[test]

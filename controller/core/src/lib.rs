@@ -14,5 +14,6 @@ pub mod preflight;
 pub mod rehearsal;
 pub mod remediation;
 pub mod triggers;
+pub mod signals;
 pub mod values;
 pub mod watches;

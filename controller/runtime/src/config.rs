@@ -1,10 +1,16 @@
 //! Settings of the controller and their defaults. They contain no secret.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::PathBuf,
+    time::Duration,
+};
 
 use rackhand_core::remediation::{
     DrainPolicy, NodeAction, NodeGonePolicy, UnreachablePolicy, WordsOfPersons,
 };
+use rackhand_core::signals::Signal;
 
 /// Which health checks are evaluated (docs/health-checks.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +91,8 @@ pub struct Config {
     pub power_timeout: Duration,
     /// Time between two readings of each BMC outside of remediations; zero disables the readings.
     pub bmc_check_interval: Duration,
+    /// The hardware signals that are published as conditions of Nodes; none disables the streams of agents.
+    pub hardware_signals: BTreeSet<Signal>,
     /// Whether the annotations of remediations count by which a person decides.
     pub words_of_persons: WordsOfPersons,
     /// Whether the labels of RemediationTriggers make remediations.
@@ -123,6 +131,7 @@ impl Default for Config {
             node_action: None,
             power_timeout: Duration::from_secs(180),
             bmc_check_interval: Duration::from_secs(300),
+            hardware_signals: BTreeSet::from([Signal::PowerLost, Signal::OsStopped]),
             words_of_persons: WordsOfPersons::Accepted,
             remediation_triggers: false,
             taint_time_added: false,

@@ -40,6 +40,7 @@ pub use rackhand_core::rehearsal::{RehearsalReport, RehearsedRemediation};
 pub use rackhand_core::remediation::{
     DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, UnreachablePolicy, WordsOfPersons,
 };
+pub use rackhand_core::signals::{Signal, UnknownSignal};
 pub use rackhand_core::values::duration::time_span;
 pub use run::{Connections, run, run_over};
 pub use serve::explain::{

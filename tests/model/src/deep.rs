@@ -16,6 +16,7 @@ use crate::{
     explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
     policies, rack,
     setting::Setting,
+    signals,
 };
 
 /// Explores one of the sets of a world.
@@ -127,6 +128,10 @@ pub fn worlds() -> Vec<World> {
         causes::explore(causes::Setting { budget, breakage }, bounds)
     });
     let breakage = None;
+    let signals = World::whole("signals", move |bounds| {
+        signals::explore(signals::Setting { budget, breakage }, bounds)
+    });
+    let breakage = None;
     let copies = World::whole("copies", move |bounds| {
         copies::explore(copies::Setting { budget, breakage }, bounds)
     });
@@ -136,7 +141,7 @@ pub fn worlds() -> Vec<World> {
             explore_election(world.clone(), bounds)
         })
     });
-    let small = [policies, causes, copies, drift].into_iter();
+    let small = [policies, causes, signals, copies, drift].into_iter();
     let large = checks.chain(remediations).chain(racks);
     small.chain(large).chain([election]).collect()
 }

@@ -30,6 +30,7 @@ pub mod rack;
 pub mod replay;
 pub mod restore;
 pub mod setting;
+pub mod signals;
 pub mod story;
 pub mod time;
 pub mod world;

@@ -13,6 +13,7 @@ use rackhand_model::{
     policies, rack,
     replay::replay,
     setting::Setting,
+    signals,
 };
 
 #[track_caller]
@@ -105,6 +106,27 @@ fn every_breakage_of_shared_causes_is_found() {
     for breakage in causes::Breakage::ALL {
         let setting = causes::Setting::broken(breakage);
         let report = causes::explore(setting, Bounds::threads(1));
+        let found = report.found.first();
+        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
+        assert!(!found.story.is_empty());
+    }
+}
+
+#[test]
+fn power_lost_is_said_only_of_hosts_that_have_lost_it() {
+    let setting = signals::Setting {
+        budget: 1,
+        breakage: None,
+    };
+    let report = holds(signals::explore(setting, Bounds::threads(1)));
+    assert!(report.states > 1_000, "{} states", report.states);
+}
+
+#[test]
+fn every_breakage_of_power_lost_is_found() {
+    for breakage in signals::Breakage::ALL {
+        let setting = signals::Setting::broken(breakage);
+        let report = signals::explore(setting, Bounds::threads(1));
         let found = report.found.first();
         let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
         assert!(!found.story.is_empty());

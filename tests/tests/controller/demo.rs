@@ -320,6 +320,21 @@ async fn lying_bmc_scenario_is_shown_and_verified() {
 }
 
 #[tokio::test]
+async fn power_lost_scenario_is_shown_and_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    let shown = demo(&["--scenario", "power-lost"], dir.path(), &[]).await;
+    shown.passed("power-lost", 7);
+    shown.said_in_order(&[
+        "loses its power",
+        "Tainted: ",
+        "why (F1): ",
+        "Without it: ",
+        "Booting: ",
+        "with the signal, ",
+    ]);
+}
+
+#[tokio::test]
 async fn blocked_drain_scenario_is_shown_and_verified() {
     let dir = tempfile::tempdir().unwrap();
     let shown = demo(&["--scenario", "blocked-drain"], dir.path(), &[]).await;

@@ -25,6 +25,7 @@ mod evidence;
 mod failure_table;
 mod fencing;
 mod flashing;
+mod hardware_signals;
 mod history;
 mod host_names;
 mod image;

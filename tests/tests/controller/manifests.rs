@@ -5,8 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rackhand_tests::cluster::{ControlPlane, Parts, apply, rendered_whole};
-use serde_json::Value;
+use rackhand_core::signals::Signal;
+use rackhand_tests::cluster::{ControlPlane, Parts, apply, parse_yaml, rendered_whole, shipped};
+use serde_json::{Value, json};
 
 fn kustomize() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/kustomize")
@@ -258,4 +259,51 @@ async fn copied_agent_kustomization_installs_on_empty_cluster() {
         .cloned()
         .collect();
     assert!(shared.is_empty(), "{shared:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn example_checks_fence_a_host_that_has_lost_its_power_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let plane = ControlPlane::start(dir.path(), Parts::ApiOnly)
+        .await
+        .unwrap();
+    let client = plane.client().await.unwrap();
+    for folder in ["standalone", "node-health-checks"] {
+        for object in shipped(&format!("kustomize/{folder}")).unwrap() {
+            apply(&client, object).await.unwrap();
+        }
+    }
+    let namespace =
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "metal3" } });
+    apply(&client, namespace).await.unwrap();
+    let mut kinds = BTreeSet::new();
+    for entry in std::fs::read_dir(kustomize().join("../examples")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        for example in parse_yaml(&text).unwrap() {
+            let written = apply(&client, example.clone()).await.unwrap();
+            let kind = example["kind"].as_str().unwrap().to_owned();
+            // What the schema does not know is removed.
+            for (field, value) in example["spec"].as_object().unwrap() {
+                assert!(
+                    written.data["spec"][field].is_object() == value.is_object(),
+                    "{kind} {field}"
+                );
+            }
+            let conditions = match kind.as_str() {
+                "MachineHealthCheck" => &written.data["spec"]["checks"]["unhealthyNodeConditions"],
+                "NodeHealthCheck" => &written.data["spec"]["unhealthyConditions"],
+                _ => continue,
+            };
+            let lost = conditions[0].clone();
+            assert_eq!(lost["type"], Signal::PowerLost.condition_type());
+            assert_eq!(lost["status"], "True");
+            let timeout = lost.get("timeoutSeconds").or(lost.get("duration"));
+            assert!(
+                timeout == Some(&json!(0)) || timeout == Some(&json!("0s")),
+                "{lost}"
+            );
+            kinds.insert(kind);
+        }
+    }
+    assert_eq!(kinds.len(), 2);
 }

@@ -312,7 +312,13 @@ pub const RIGHTS: &[Right] = &[
     ),
     right(Role::Nodes, "", "persistentvolumes", &["get"]),
     right(Role::Nodes, OPENSHIFT, "machines", &["get"]),
-    right(Role::Nodes, "coordination.k8s.io", "leases", &["get"]).within("kube-node-lease"),
+    right(
+        Role::Nodes,
+        "coordination.k8s.io",
+        "leases",
+        &["get", "list"],
+    )
+    .within("kube-node-lease"),
     right(Role::EtcdGuard, "policy", "poddisruptionbudgets", &["list"]),
     right(
         Role::NodeHealthChecks,

@@ -48,7 +48,7 @@ pub use observation::other_nodes::{
 pub use observation::pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};
 pub use observation::power::{PowerReading, PowerState, PowerView};
 pub use observation::workload_view::{
-    BoundVolume, Drain, LeaseFacts, NodeFacts, Taint, WorkloadView,
+    BoundVolume, Drain, LeaseFacts, NodeFacts, Taint, WorkloadView, renewal_limit,
 };
 pub use observation::{
     BareMetalHostFacts, HostView, MachineView, MoveBlock, ObjectFacts, Observation,

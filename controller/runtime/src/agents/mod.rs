@@ -29,8 +29,9 @@ use crate::{
 };
 use authority::Authority;
 pub(crate) use calls::{
-    AgentCommands, AgentQueries, CallFailure, OffRequest, OperationRequest,
+    AgentCommands, AgentQueries, CallFailure, OffRequest, OperationRequest, WatchEvent,
     convert::host_evidence::{evidence, log_entries},
+    convert::watched::WatchedHost,
     evidence::EvidenceRequest,
     follow::OperationEvent,
 };

@@ -1,20 +1,17 @@
 //! The Node condition [`FENCING_UNAVAILABLE`].
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
 use rackhand_api::names::conditions::FENCING_UNAVAILABLE;
 use rackhand_core::{
     fleet::bmc_health::{Unavailable, UnavailableCause},
     fleet::bmc_identity::IDENTITY_REMEDY,
 };
-use serde_json::json;
 
 use super::{BmcWatch, Watched};
-use crate::leader::writer::Lane;
+use crate::leader::{
+    node_conditions::{self, NewCondition},
+    writer::Lane,
+};
 
 /// Owns the condition in the Node's status, and no other part of the status.
 const FIELD_MANAGER: &str = "rackhand-bmc-watch";
@@ -32,7 +29,6 @@ pub(super) async fn report(watch: &BmcWatch, watched: &Watched, unavailable: Opt
     if reason_set(&node).as_deref() == reason {
         return;
     }
-    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let (status, reason, message) = match &unavailable {
         Some(Unavailable {
             since,
@@ -75,33 +71,20 @@ pub(super) async fn report(watch: &BmcWatch, watched: &Watched, unavailable: Opt
             ("False", "BMCAvailable", message)
         }
     };
-    let body = json!({ "apiVersion": "v1", "kind": "Node", "status": { "conditions": [{
-        "type": FENCING_UNAVAILABLE,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastHeartbeatTime": now,
-        "lastTransitionTime": now,
-    }] } });
-    let Some(workload) = watch.workloads.get(cluster) else {
+    let condition = NewCondition {
+        condition_type: FENCING_UNAVAILABLE,
+        status,
+        reason,
+        message: &message,
+    };
+    let writer = watch.writer.on(Lane::Reports);
+    let Some(client) = watch.workloads.client(cluster) else {
         return;
     };
-    let nodes: Api<Node> = Api::all(workload.client.clone());
-    let (cluster, name) = (cluster.clone(), name.clone());
-    let what = format!("condition {FENCING_UNAVAILABLE} of node {name} of cluster {cluster}");
-    let written = watch
-        .writer
-        .on(Lane::Reports)
-        .write("node condition", what, move || async move {
-            let params = PatchParams::apply(FIELD_MANAGER).force();
-            nodes
-                .patch_status(&name, &params, &Patch::Apply(body))
-                .await
-        })
-        .await;
-    match written {
-        Ok(node) => watch.index.apply_node(&cluster, node),
-        Err(error) => tracing::warn!(%error, "the condition is tried again with the next reading"),
+    let parts = (&writer, client, &*watch.index);
+    let written = node_conditions::write(parts, (cluster, name), FIELD_MANAGER, &condition).await;
+    if let Err(error) = written {
+        tracing::warn!(%error, "the condition is tried again with the next reading");
     }
 }
 

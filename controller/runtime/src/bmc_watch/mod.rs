@@ -1,4 +1,4 @@
-//! Periodic readings of the fleet's BMCs between remediations.
+//! Periodic readings of the fleet's BMCs between remediations, and hardware signals ([`signals`]).
 //!
 //! The readings find a BMC that could not fence its host, or that manages another host, before a remediation
 //! needs it. They also find hosts that are on while their owner records them as off.
@@ -9,6 +9,7 @@
 mod condition;
 mod metrics;
 mod owner;
+pub(crate) mod signals;
 pub(crate) mod watched;
 
 use std::{
@@ -27,7 +28,6 @@ use rackhand_core::{
     limits::power_owner::OwnerDifference,
     remediation::{PowerDevice, PowerReading, PowerState},
 };
-use rackhand_proto::v1;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -37,7 +37,7 @@ use self::watched::{Fleet, Watched, resolve};
 use crate::{
     agents::{AgentConnections, AgentQueries},
     clusters::{Workloads, node_facts, node_label},
-    hosts::{ActiveRemediations, bmc_endpoint, topology::Topologies},
+    hosts::{ActiveRemediations, topology::Topologies},
     leader::{events::Events, writer::Writer},
     store::{index::Index, object::Key, time_slice::TimeSlice, watch::pause},
 };
@@ -194,7 +194,7 @@ fn uses_topology(watch: &BmcWatch) -> bool {
 
 /// Reads the topology of a host. A BMC that reports none is read again at the same interval as one that does.
 async fn read_topology(watch: &BmcWatch, name: &str, watched: &Watched) {
-    let Ok(endpoint) = endpoint(watch, watched).await else {
+    let Ok(endpoint) = watched.endpoint(&watch.client, &watch.index).await else {
         return;
     };
     let owner = format!("topology-{}", watched.host.host);
@@ -210,20 +210,9 @@ async fn read_topology(watch: &BmcWatch, name: &str, watched: &Watched) {
     watch.topologies.put(name, topology.as_ref(), now);
 }
 
-/// Address and credentials of the BMC, where the agent does not have them.
-async fn endpoint(watch: &BmcWatch, watched: &Watched) -> Result<Option<v1::BmcEndpoint>, String> {
-    let Some(key) = &watched.bmh else {
-        return Ok(None);
-    };
-    let entry = watch.index.host(key).and_then(|entry| entry.view.ok());
-    let view = entry.ok_or_else(|| format!("BareMetalHost {key} cannot be read"))?;
-    let endpoint = bmc_endpoint(&watch.client, key, &view).await;
-    endpoint.map_err(|error| error.to_string())?.map(Some)
-}
-
 /// Reads the BMC.
 async fn read(watch: &BmcWatch, watched: &Watched, uuids: &NodeUuids) -> Result<Reading, String> {
-    let endpoint = endpoint(watch, watched).await?;
+    let endpoint = watched.endpoint(&watch.client, &watch.index).await?;
     let owner = format!("bmc-check-{}", watched.host.host);
     let view = watch
         .queries

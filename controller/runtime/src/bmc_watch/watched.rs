@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use kube::ResourceExt;
+use kube::{Client, ResourceExt};
 use rackhand_core::{
     fleet::watched_hosts::{ResolvedMember, WatchedHosts},
     remediation::{HostRef, HostView},
 };
+use rackhand_proto::v1;
 
 use crate::{
     agents::AgentConnections,
     clusters::{node_facts, node_label},
-    hosts::{MemberKey, Target, host, selects_own_nodes, target_of_machine, target_of_node},
+    hosts::{
+        MemberKey, Target, bmc_endpoint, host, selects_own_nodes, target_of_machine, target_of_node,
+    },
     store::{
         index::Index,
         object::{Key, Kind},
@@ -25,6 +28,26 @@ pub(crate) struct Watched {
     pub(crate) bmh: Option<Key>,
     /// Its cluster and Node.
     pub(crate) node: Option<(Key, String)>,
+}
+
+impl Watched {
+    /// Address and credentials of the BMC, where the agent does not have them.
+    ///
+    /// # Errors
+    /// The BareMetalHost or its Secret cannot be read.
+    pub(crate) async fn endpoint(
+        &self,
+        client: &Client,
+        index: &Index,
+    ) -> Result<Option<v1::BmcEndpoint>, String> {
+        let Some(key) = &self.bmh else {
+            return Ok(None);
+        };
+        let entry = index.host(key).and_then(|entry| entry.view.ok());
+        let view = entry.ok_or_else(|| format!("BareMetalHost {key} cannot be read"))?;
+        let endpoint = bmc_endpoint(client, key, &view).await;
+        endpoint.map_err(|error| error.to_string())?.map(Some)
+    }
 }
 
 /// The hosts of the fleet by rack and name, and the Nodes by the identity of their machines.

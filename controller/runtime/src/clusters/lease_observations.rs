@@ -7,7 +7,8 @@ use rackhand_core::remediation::{LeaseMemory, LeaseRenewals};
 
 use crate::store::object::Key;
 
-/// Shared by all remediations.
+/// Shared by all remediations and the hardware signals, so that a remediation counts the silence of a Lease that a
+/// signal has seen (F5).
 #[derive(Default)]
 pub(crate) struct LeaseObservations {
     /// The Leases of other Nodes that may run on hosts.

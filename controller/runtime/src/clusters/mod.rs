@@ -36,7 +36,7 @@ pub(crate) use etcd_guard::{OPENSHIFT_NODE_LABEL, ask_guard};
 pub(crate) use lease_observations::LeaseObservations;
 pub(crate) use node_comparison::NodeComparisons;
 pub use node_conversion::is_tainted_by_rackhand;
-pub(crate) use node_conversion::{node_facts, node_label, ready};
+pub(crate) use node_conversion::{lease_renewal, node_facts, node_label, ready};
 pub(crate) use reader::{ReadClient, WorkloadReader};
 use roles::NODE_ROLES;
 pub(crate) use roles::{machine_roles, node_roles};

@@ -151,12 +151,14 @@ async fn renewal(client: &Client, node: &str) -> Result<Option<(String, Duration
         leases.get(node),
     )
     .await;
-    let spec = optional(asked)?.and_then(|lease| lease.spec);
-    Ok(spec.map(|spec| {
-        let duration = duration(&spec);
-        let renewed = spec.renew_time.map(|t| t.0.to_string());
-        (renewed.unwrap_or_default(), duration)
-    }))
+    Ok(optional(asked)?.as_ref().and_then(lease_renewal))
+}
+
+/// renewTime and duration of the Lease of a Node.
+pub(crate) fn lease_renewal(lease: &Lease) -> Option<(String, Duration)> {
+    let spec = lease.spec.as_ref()?;
+    let renewed = spec.renew_time.as_ref().map(|t| t.0.to_string());
+    Some((renewed.unwrap_or_default(), duration(spec)))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub(crate) mod events;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod metrics;
+pub(crate) mod node_conditions;
 mod thread;
 pub(crate) mod writer;
 

@@ -36,6 +36,7 @@ pub(crate) struct Dependencies<'a> {
     pub(crate) active: &'a Arc<ActiveRemediations>,
     pub(crate) histories: &'a Arc<Histories>,
     pub(crate) comparisons: NodeComparisons,
+    pub(crate) leases: Arc<LeaseObservations>,
 }
 
 impl Dependencies<'_> {
@@ -56,6 +57,7 @@ impl Dependencies<'_> {
             active,
             histories,
             comparisons,
+            leases,
         } = self;
         let unevaluated = Arc::<observe::Unevaluated>::default();
         let reader = LiveReader::new(client.clone(), served.clone(), index.clone());
@@ -86,7 +88,7 @@ impl Dependencies<'_> {
             history: live.history.clone(),
             past: HistoryReader::new(histories.clone()),
             comparisons,
-            leases: LeaseObservations::default(),
+            leases,
         };
         let act = act::Context {
             client: client.clone(),

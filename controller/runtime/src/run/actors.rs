@@ -10,7 +10,7 @@ use super::Parts;
 use crate::{
     agents::{AgentStatus, Agents},
     bmc_watch, checks,
-    clusters::{NodeComparisons, node_absence, sync::Syncs},
+    clusters::{LeaseObservations, NodeComparisons, node_absence, sync::Syncs},
     history::Histories,
     hosts::ActiveRemediations,
     leader::{
@@ -122,6 +122,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         config.namespace.clone(),
         parts.live.history.clone(),
     ));
+    let leases = Arc::<LeaseObservations>::default();
     let remediations = Dependencies {
         config: &parts.config,
         client,
@@ -137,6 +138,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
         active: &active,
         histories: &histories,
         comparisons: NodeComparisons::new(syncs.clone()),
+        leases: leases.clone(),
     }
     .context();
     let orphaned = OrphanedHolds {
@@ -209,6 +211,23 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
     actors.spawn(async move {
         Box::pin(histories.run(listed, cancelled)).await;
         "histories of hosts"
+    });
+    let signals = bmc_watch::signals::SignalWatch {
+        client: client.clone(),
+        index: index.clone(),
+        workloads: parts.workloads.clone(),
+        agents: agents.connections.clone(),
+        queries: agents.queries.clone(),
+        writer: writer.clone(),
+        metrics: metrics.signals.clone(),
+        active: active.clone(),
+        leases,
+        signals: config.hardware_signals.clone(),
+    };
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        Box::pin(bmc_watch::signals::run(signals, cancelled)).await;
+        "hardware signals"
     });
     let watch = Arc::new(bmc_watch::BmcWatch {
         client: client.clone(),

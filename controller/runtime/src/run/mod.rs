@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     agents::{self, AgentConnector, AgentMetrics},
-    bmc_watch::BmcWatchMetrics,
+    bmc_watch::{BmcWatchMetrics, signals::SignalMetrics},
     checks::{self, CheckMetrics},
     clusters::{self, WorkloadConnector, Workloads, node_absence, system_connector},
     config::Config,
@@ -309,6 +309,7 @@ struct Metrics {
     leader: LeaderMetrics,
     agents: AgentMetrics,
     bmc_watch: Arc<BmcWatchMetrics>,
+    signals: Arc<SignalMetrics>,
     checks: Arc<CheckMetrics>,
     remediation: Arc<RemediationMetrics>,
     shared_causes: Arc<SharedCauseMetrics>,
@@ -323,6 +324,7 @@ impl Metrics {
             leader: LeaderMetrics::register(registry),
             agents: AgentMetrics::register(registry),
             bmc_watch: Arc::new(BmcWatchMetrics::register(registry)),
+            signals: Arc::new(SignalMetrics::register(registry)),
             checks: Arc::new(CheckMetrics::register(registry)),
             remediation: Arc::new(remediation),
             shared_causes: Arc::new(shared_causes),

@@ -1,5 +1,5 @@
 //! Leftovers on Nodes of the management cluster and of the workload clusters after the last remediation:
-//! out-of-service taints, and the condition `FencingUnavailable`.
+//! out-of-service taints, and the conditions of Nodes.
 //!
 //! Must never: remove a taint that somebody else may have set. `metadata.managedFields` names who last
 //! changed the taints of a Node. Rackhand changes them only to set or to remove its own taint, so a Node
@@ -18,7 +18,7 @@ use rackhand_api::names::{
     OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY, OUT_OF_SERVICE_TAINT_VALUE,
     conditions::FENCING_UNAVAILABLE,
 };
-use rackhand_runtime::{is_tainted_by_rackhand, workload_cluster_client};
+use rackhand_runtime::{Signal, is_tainted_by_rackhand, workload_cluster_client};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -133,7 +133,7 @@ async fn remove_from(
             }
         }
         for node in &listed.items {
-            remove_condition(&nodes, node, cluster).await?;
+            remove_conditions(&nodes, node, cluster).await?;
         }
         match listed.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
@@ -142,28 +142,28 @@ async fn remove_from(
     }
 }
 
-/// Only Rackhand sets a condition of this type.
-async fn remove_condition(nodes: &Api<Node>, node: &Node, cluster: &str) -> anyhow::Result<()> {
-    let status = node.status.as_ref();
-    let mut conditions = status
-        .and_then(|s| s.conditions.as_ref())
-        .into_iter()
-        .flatten();
-    if !conditions.any(|condition| condition.type_ == FENCING_UNAVAILABLE) {
-        return Ok(());
+/// Only Rackhand sets conditions of these types.
+async fn remove_conditions(nodes: &Api<Node>, node: &Node, cluster: &str) -> anyhow::Result<()> {
+    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+    let signals = Signal::ALL.map(Signal::condition_type);
+    for condition in conditions.into_iter().flatten() {
+        let condition_type = condition.type_.as_str();
+        if condition_type != FENCING_UNAVAILABLE && !signals.contains(&condition_type) {
+            continue;
+        }
+        let name = node.name_any();
+        let body = json!({ "status": { "conditions": [
+            { "$patch": "delete", "type": condition_type },
+        ]}});
+        let patched = nodes
+            .patch_status(&name, &PatchParams::default(), &Patch::Strategic(body))
+            .await;
+        patched.with_context(|| format!("removing condition {condition_type} of node {name}"))?;
+        outln!(
+            "removed: condition {condition_type} of {}",
+            shown(&name, cluster)
+        );
     }
-    let name = node.name_any();
-    let body = json!({ "status": { "conditions": [
-        { "$patch": "delete", "type": FENCING_UNAVAILABLE },
-    ]}});
-    let patched = nodes
-        .patch_status(&name, &PatchParams::default(), &Patch::Strategic(body))
-        .await;
-    patched.with_context(|| format!("removing condition {FENCING_UNAVAILABLE} of node {name}"))?;
-    outln!(
-        "removed: condition {FENCING_UNAVAILABLE} of {}",
-        shown(&name, cluster)
-    );
     Ok(())
 }
 

@@ -30,7 +30,8 @@ pub struct LeaseFacts {
 
 /// How long a Lease of this duration must be observed unchanged to count as not renewed: the renewal interval of
 /// a kubelet, and 2 s, by which a renewal may be late.
-pub(in crate::remediation) fn renewal_limit(duration: Duration) -> Duration {
+#[must_use]
+pub fn renewal_limit(duration: Duration) -> Duration {
     (duration / 4).saturating_add(Duration::from_secs(2))
 }
 
@@ -74,7 +75,8 @@ impl NodeFacts {
     }
 
     /// When its Lease counts as not renewed; `None`: it has none, or the control plane says so already.
-    pub(in crate::remediation) fn lease_quiet_at(&self) -> Option<Timestamp> {
+    #[must_use]
+    pub fn lease_quiet_at(&self) -> Option<Timestamp> {
         let lease = self.lease.as_ref().filter(|_| !self.ready_unknown)?;
         let at = lease
             .unchanged_since

@@ -7,6 +7,7 @@ pub(super) mod follow;
 mod queries;
 mod topology;
 mod updates;
+mod watch_hosts;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use rackhand_transport::TraceContext;
 
 pub(crate) use commands::AgentCommands;
 pub(crate) use queries::AgentQueries;
+pub(crate) use watch_hosts::WatchEvent;
 
 /// A failed call.
 #[derive(Debug)]

@@ -74,7 +74,7 @@ pub(crate) struct Context {
     /// Compares the Nodes of clusters with live lists.
     pub(crate) comparisons: NodeComparisons,
     /// What was observed of the Leases of Nodes.
-    pub(crate) leases: LeaseObservations,
+    pub(crate) leases: Arc<LeaseObservations>,
 }
 
 /// Remediations that are not among the active ones, because this process has not evaluated them yet, or they are of

@@ -13,6 +13,7 @@ use rackhand_model::{
     explore::{Cut, Report, explore, explore_checks, explore_election},
     policies, rack,
     setting::Setting,
+    signals,
 };
 
 use args::Args;
@@ -102,6 +103,18 @@ fn worlds(args: &Args) -> bool {
             };
             let report = causes::explore(setting, args.bounds());
             good &= print_world("causes", budget, &report);
+        }
+        for budget in budgets
+            .iter()
+            .copied()
+            .filter(|_| args.is_chosen("signals"))
+        {
+            let setting = signals::Setting {
+                budget,
+                breakage: None,
+            };
+            let report = signals::explore(setting, args.bounds());
+            good &= print_world("signals", budget, &report);
         }
         // A second write of a stranger takes half a minute and shows nothing more.
         let budgets_of_copies = args.budget.map_or(vec![0, 1], |budget| vec![budget]);
@@ -193,6 +206,12 @@ fn breakages(args: &Args) -> bool {
         let budget = setting.budget;
         let report = policies::explore(setting, args.bounds());
         good &= print_breakage(breakage.description(), "policies", budget, &report);
+    }
+    for breakage in signals::Breakage::ALL {
+        let setting = signals::Setting::broken(breakage);
+        let budget = setting.budget;
+        let report = signals::explore(setting, args.bounds());
+        good &= print_breakage(breakage.description(), "signals", budget, &report);
     }
     for breakage in causes::Breakage::ALL {
         let setting = causes::Setting::broken(breakage);

@@ -15,6 +15,7 @@ mod messages;
 mod nodes;
 mod pdu;
 mod policy;
+mod power_lost;
 mod rack_outage;
 mod rule;
 mod story;
@@ -152,6 +153,13 @@ static SCENARIOS: [Scenario; 12] = [
             ..Settings::PLAIN
         },
         run: |story| Box::pin(flashing::run(story)),
+    },
+    Scenario {
+        name: "power-lost",
+        line: "a host loses its power: noticed by its BMC, and beside it by Kubernetes' timers",
+        about: power_lost::ABOUT,
+        settings: Settings::PLAIN,
+        run: |story| Box::pin(power_lost::run(story)),
     },
     Scenario {
         name: "rack-outage",

@@ -1,6 +1,7 @@
 //! Conversion of the agent's messages into the types of the core.
 
 pub(in crate::agents) mod host_evidence;
+pub(in crate::agents) mod watched;
 
 use super::updates::firmware_update;
 use rackhand_core::remediation::{
@@ -124,14 +125,18 @@ pub(super) fn device(device: PowerDevice) -> v1::PowerDevice {
     }
 }
 
-pub(super) fn reading(r: &v1::PowerReading) -> Result<PowerReading, String> {
-    let state = match r.state() {
+fn power_state(state: v1::PowerState) -> PowerState {
+    match state {
         v1::PowerState::On => PowerState::On,
         v1::PowerState::Off => PowerState::Off,
         v1::PowerState::PoweringOn => PowerState::PoweringOn,
         v1::PowerState::PoweringOff => PowerState::PoweringOff,
         v1::PowerState::Unknown | v1::PowerState::Unspecified => PowerState::Unknown,
-    };
+    }
+}
+
+pub(super) fn reading(r: &v1::PowerReading) -> Result<PowerReading, String> {
+    let state = power_state(r.state());
     let at = r.at.as_ref().ok_or("a reading without a time")?;
     let since = r
         .since_start

@@ -1,0 +1,103 @@
+//! Hardware signals: Node conditions from what agents read of their hosts all the time.
+//!
+//! One stream per rack reports the power of its hosts. The Leases of a cluster with such hosts are listed every few
+//! seconds, and a host whose Lease grows old is read at once. What an agent, a BMC or a cluster does not show costs
+//! nothing but the signal.
+//!
+//! Owns: the conditions of [`Signal`]. Must never: switch anything, or delay a remediation.
+
+mod facts;
+mod leases;
+mod metrics;
+mod owner;
+mod streams;
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use kube::Client;
+use rackhand_core::signals::Signal;
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval},
+};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::metrics::SignalMetrics;
+use self::owner::{Completed, Owner};
+use super::watched::{Fleet, resolve};
+use crate::{
+    agents::{AgentConnections, AgentQueries, WatchEvent},
+    clusters::{LeaseObservations, Workloads},
+    hosts::ActiveRemediations,
+    leader::writer::Writer,
+    store::{clock, index::Index},
+};
+
+/// Interval in which hosts are decided on, and streams opened.
+const TICK: Duration = Duration::from_secs(1);
+/// Maximum age of the resolved hosts of the fleet and their agents.
+const RESOLVED_FOR: Duration = Duration::from_secs(60);
+/// The same until a host was found: agents connect one after the other when a process starts to lead.
+const RESOLVED_AT_START: Duration = Duration::from_secs(5);
+/// Messages of all streams that may wait.
+const QUEUE: usize = 64;
+
+/// Dependencies of the hardware signals.
+#[derive(Clone)]
+pub(crate) struct SignalWatch {
+    pub(crate) client: Client,
+    pub(crate) index: Arc<Index>,
+    pub(crate) workloads: Arc<Workloads>,
+    pub(crate) agents: Arc<AgentConnections>,
+    pub(crate) queries: AgentQueries,
+    pub(crate) writer: Writer,
+    pub(crate) metrics: Arc<SignalMetrics>,
+    /// Active remediations, which switch their hosts.
+    pub(crate) active: Arc<ActiveRemediations>,
+    /// What is known of the Leases of Nodes, with what remediations have read.
+    pub(crate) leases: Arc<LeaseObservations>,
+    /// The signals that are published; none disables the streams.
+    pub(crate) signals: BTreeSet<Signal>,
+}
+
+/// Publishes the signals until `cancel`.
+pub(crate) async fn run(watch: SignalWatch, cancel: CancellationToken) {
+    if watch.signals.is_empty() {
+        return cancel.cancelled().await;
+    }
+    let (events, mut reported) = mpsc::channel::<(String, WatchEvent)>(QUEUE);
+    let mut tasks: JoinSet<Completed> = JoinSet::new();
+    let mut owner = Owner::new(watch.clone(), events);
+    let mut fleet = Fleet::default();
+    let mut resolved: Option<Instant> = None;
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let age = if owner.has_hosts() {
+            RESOLVED_FOR
+        } else {
+            RESOLVED_AT_START
+        };
+        if resolved.is_none_or(|at| at.elapsed() >= age) {
+            let resolving = resolve(&watch.index, &watch.agents, &mut fleet);
+            if cancel.run_until_cancelled(resolving).await.is_none() {
+                return;
+            }
+            owner.place(&fleet);
+            resolved = Some(Instant::now());
+        }
+        tokio::select! {
+            () = cancel.cancelled() => return,
+            _ = ticks.tick() => owner.tick(&mut tasks, clock::monotonic_now()),
+            Some((rack, event)) = reported.recv() => {
+                owner.reported(&mut tasks, &rack, event, clock::monotonic_now());
+            }
+            Some(completed) = tasks.join_next(), if !tasks.is_empty() => {
+                if let Ok(completed) = completed {
+                    owner.completed(&mut tasks, completed, clock::monotonic_now());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,569 @@
+//! The state of all watched hosts, which one task owns.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use rackhand_core::{
+    fleet::shared_cause::HostName,
+    remediation::LeaseFacts,
+    signals::{
+        ConditionStatus, HardwareHealth, NotAFailure, OsStoppedFacts, PowerLoss, PowerLostFacts,
+        RackLosses, Signal, SignalCondition, hardware_failing, os_stopped,
+    },
+};
+use tokio::{sync::mpsc, task::JoinSet};
+
+use super::{
+    SignalWatch, facts,
+    leases::{KnownLeases, ListedLeases, list},
+    streams::Streams,
+};
+use crate::{
+    agents::{WatchEvent, WatchedHost},
+    bmc_watch::watched::{Fleet, Watched},
+    leader::{
+        node_conditions::{self, NewCondition},
+        writer::Lane,
+    },
+    store::object::Key,
+};
+
+/// Time between two live reads of the Node of a host that seems to have lost its power.
+const READ_AGAIN: SignedDuration = SignedDuration::from_secs(2);
+/// The same once [`READS`] have not shown it: somebody works on the host, or its whole rack has no power.
+const READ_AGAIN_LATER: SignedDuration = SignedDuration::from_secs(30);
+/// Live reads in quick succession, which cover the time in which a Lease grows old.
+const READS: u32 = 15;
+/// Other hosts of a rack that are read at once when one has lost its power.
+const RACK_SAMPLE: usize = 16;
+
+/// What a task of the owner has done.
+pub(super) enum Completed {
+    /// A task that keeps a stream has ended.
+    Stream,
+    /// The Leases of a cluster were listed.
+    Leases(Key, ListedLeases),
+    /// The Node of a host was read live, after this time.
+    Node(String, Timestamp, Option<(Node, Option<LeaseFacts>)>),
+    /// The condition of a host was written, or not.
+    Written(String, Signal),
+}
+
+/// One watched host with a Node.
+struct Host {
+    watched: Arc<Watched>,
+    cluster: Key,
+    node: String,
+    /// `cluster/node`.
+    name: HostName,
+    loss: PowerLoss,
+    /// The latest report of its agent; `None` while there is no stream.
+    seen: Option<WatchedHost>,
+    instance: String,
+    health: HardwareHealth,
+    /// The published status of each signal, but for False.
+    published: BTreeMap<Signal, ConditionStatus>,
+    /// The Node as it was read live when its host seemed to have lost its power.
+    live: Option<Box<Node>>,
+    is_reading: bool,
+    /// Live reads since its power went off.
+    reads: u32,
+    read_after: Option<Timestamp>,
+    writing: BTreeSet<Signal>,
+    /// renewTime of the Lease for whose age the host was read.
+    read_for: Option<String>,
+}
+
+/// The watched hosts of all racks.
+pub(super) struct Owner {
+    watch: SignalWatch,
+    events: mpsc::Sender<(String, WatchEvent)>,
+    hosts: BTreeMap<String, Host>,
+    clusters: BTreeMap<Key, KnownLeases>,
+    losses: RackLosses,
+    streams: Streams,
+}
+
+impl Owner {
+    pub(super) fn new(watch: SignalWatch, events: mpsc::Sender<(String, WatchEvent)>) -> Self {
+        Self {
+            watch,
+            events,
+            hosts: BTreeMap::new(),
+            clusters: BTreeMap::new(),
+            losses: RackLosses::default(),
+            streams: Streams::default(),
+        }
+    }
+
+    pub(super) fn has_hosts(&self) -> bool {
+        !self.hosts.is_empty()
+    }
+
+    /// Takes over the hosts of the fleet that have a Node.
+    pub(super) fn place(&mut self, fleet: &Fleet) {
+        let mut gone = std::mem::take(&mut self.hosts);
+        for (id, watched) in fleet.hosts() {
+            let Some((cluster, node)) = watched.node.clone() else {
+                continue;
+            };
+            let kept = gone.remove(id);
+            let kept = kept.filter(|host| host.cluster == cluster && host.node == node);
+            let name: HostName = format!("{cluster}/{node}").into();
+            let mut host = kept.unwrap_or_else(|| Host {
+                watched: watched.clone(),
+                cluster: cluster.clone(),
+                node,
+                name: name.clone(),
+                loss: PowerLoss::default(),
+                seen: None,
+                instance: String::new(),
+                health: HardwareHealth::default(),
+                published: BTreeMap::new(),
+                live: None,
+                is_reading: false,
+                reads: 0,
+                read_after: None,
+                writing: BTreeSet::new(),
+                read_for: None,
+            });
+            host.watched = watched.clone();
+            host.published = self.published(&host);
+            self.losses.place(&name, &watched.host.rack);
+            self.hosts.insert(id.to_owned(), host);
+        }
+        let names: BTreeSet<&HostName> = self.hosts.values().map(|host| &host.name).collect();
+        for host in gone.values().filter(|host| !names.contains(&host.name)) {
+            self.losses.remove(&host.name);
+        }
+        let clusters: BTreeSet<&Key> = self.hosts.values().map(|host| &host.cluster).collect();
+        self.clusters
+            .retain(|cluster, _| clusters.contains(cluster));
+    }
+
+    fn published(&self, host: &Host) -> BTreeMap<Signal, ConditionStatus> {
+        let Some(node) = self.watch.index.node(&host.cluster, &host.node) else {
+            return BTreeMap::new();
+        };
+        let signals = self.watch.signals.iter();
+        let published = signals.filter_map(|signal| {
+            let (status, _) = facts::published(&node, *signal)?;
+            Some((*signal, status))
+        });
+        let open = published.filter(|(_, status)| *status != ConditionStatus::False);
+        open.collect()
+    }
+
+    /// Opens streams, begins due lists, and decides on the hosts that something was read of.
+    pub(super) fn tick(&mut self, tasks: &mut JoinSet<Completed>, now: Timestamp) {
+        let mut racks: BTreeMap<String, BTreeMap<&str, (Arc<Watched>, bool)>> = BTreeMap::new();
+        for (id, host) in &self.hosts {
+            let is_refused = host.seen.as_ref().is_none_or(|seen| seen.is_refused);
+            let of_rack = racks.entry(host.watched.host.rack.clone()).or_default();
+            of_rack.insert(id, (host.watched.clone(), is_refused));
+        }
+        let names = racks.keys().cloned().collect();
+        self.streams.open(&self.watch, &names, &self.events, tasks);
+        for (rack, hosts) in &racks {
+            self.streams.keep_hosts(&self.watch, rack, hosts, tasks);
+        }
+        self.begin_lists(tasks, now);
+        self.judge_losses(now);
+        let open: Vec<String> = {
+            let open = self.hosts.iter().filter(|(_, host)| {
+                host.loss.readings.loss().is_some() || !host.published.is_empty()
+            });
+            open.map(|(id, _)| id.clone()).collect()
+        };
+        for id in open {
+            self.decide(tasks, &id, now);
+        }
+        self.count();
+    }
+
+    fn begin_lists(&mut self, tasks: &mut JoinSet<Completed>, now: Timestamp) {
+        // Only clusters with hosts whose agents report them.
+        let mut clusters: BTreeMap<Key, bool> = BTreeMap::new();
+        for host in self.hosts.values().filter(|host| host.seen.is_some()) {
+            let has_loss = host.loss.readings.loss().is_some() && host.published.is_empty();
+            *clusters.entry(host.cluster.clone()).or_default() |= has_loss;
+        }
+        for (cluster, has_loss) in clusters {
+            let known = self.clusters.entry(cluster.clone()).or_default();
+            let Some(client) = self.watch.workloads.client(&cluster) else {
+                continue;
+            };
+            if known.begin_list(has_loss) {
+                tasks.spawn(async move { Completed::Leases(cluster, list(client, now).await) });
+            }
+        }
+    }
+
+    /// Records who is off although nobody of ours has switched it, and judges what racks have in common.
+    fn judge_losses(&mut self, now: Timestamp) {
+        let mut any = false;
+        for host in self.hosts.values() {
+            let loss = host.loss.readings.loss();
+            let loss = loss.filter(|loss| self.switched(host, loss.on).is_none());
+            any |= loss.is_some();
+            self.losses
+                .record(&host.name, loss.map(|loss| loss.first_off), now);
+        }
+        if any {
+            self.losses.judge(now);
+        }
+    }
+
+    fn switched(&self, host: &Host, on: Timestamp) -> Option<NotAFailure> {
+        let by_agent = host
+            .seen
+            .as_ref()
+            .and_then(|seen| facts::switched(seen, on));
+        by_agent.or_else(|| {
+            let active = self.watch.active.lock();
+            facts::remediation(active.values(), &host.watched, &host.name)
+        })
+    }
+
+    /// A message of a stream.
+    pub(super) fn reported(
+        &mut self,
+        tasks: &mut JoinSet<Completed>,
+        rack: &str,
+        event: WatchEvent,
+        now: Timestamp,
+    ) {
+        let (instance, hosts) = match event {
+            WatchEvent::Hosts { instance, hosts } => (instance, hosts),
+            WatchEvent::Ended {
+                why,
+                is_unsupported,
+            } => {
+                self.streams.ended(rack, &why, is_unsupported);
+                let of_rack = self.hosts.values_mut();
+                for host in of_rack.filter(|host| host.watched.host.rack == rack) {
+                    host.loss.readings.interrupt();
+                    host.seen = None;
+                }
+                return;
+            }
+        };
+        let mut lost = BTreeSet::new();
+        for seen in hosts {
+            let id = seen.id.clone();
+            let Some(host) = self.hosts.get_mut(&id) else {
+                continue;
+            };
+            let was_lost = host.loss.readings.loss().is_some();
+            if seen.readings.is_empty() || host.instance != instance {
+                host.loss.readings.interrupt();
+                host.instance.clone_from(&instance);
+            }
+            for reading in &seen.readings {
+                host.loss.readings.record(*reading);
+            }
+            let is_lost = host.loss.readings.loss().is_some();
+            host.seen = Some(seen);
+            if is_lost && !was_lost {
+                host.live = None;
+                (host.reads, host.read_after) = (0, None);
+                // A second reading of it, and readings of those that may have lost their power with it.
+                lost.insert(id.clone());
+                let others = self.losses.others_of_rack(&host.name, RACK_SAMPLE);
+                let of_names = self
+                    .hosts
+                    .iter()
+                    .filter(|(_, host)| others.contains(&host.name));
+                lost.extend(of_names.map(|(id, _)| id.clone()));
+            }
+            self.decide(tasks, &id, now);
+        }
+        let lost: Vec<String> = lost.into_iter().collect();
+        if !lost.is_empty() {
+            self.streams.read(&self.watch, rack, &lost);
+        }
+    }
+
+    /// The result of a task.
+    pub(super) fn completed(
+        &mut self,
+        tasks: &mut JoinSet<Completed>,
+        completed: Completed,
+        now: Timestamp,
+    ) {
+        match completed {
+            Completed::Stream => {}
+            Completed::Leases(cluster, listed) => self.listed(tasks, &cluster, listed, now),
+            Completed::Node(id, asked, read) => {
+                let Some(host) = self.hosts.get_mut(&id) else {
+                    return;
+                };
+                host.is_reading = false;
+                host.reads = host.reads.saturating_add(1);
+                let pause = if host.reads < READS {
+                    READ_AGAIN
+                } else {
+                    READ_AGAIN_LATER
+                };
+                host.read_after = now.checked_add(pause).ok();
+                let Some((node, lease)) = read else {
+                    return;
+                };
+                host.live = Some(Box::new(node));
+                if let Some(lease) = lease {
+                    let known = self.clusters.entry(host.cluster.clone()).or_default();
+                    known.leases.record(&host.node, lease, asked);
+                }
+                self.decide_power(tasks, &id, now);
+            }
+            Completed::Written(id, signal) => {
+                let Some(host) = self.hosts.get(&id) else {
+                    return;
+                };
+                let published = self.published(host);
+                if let Some(host) = self.hosts.get_mut(&id) {
+                    host.writing.remove(&signal);
+                    host.published = published;
+                }
+            }
+        }
+    }
+
+    fn listed(
+        &mut self,
+        tasks: &mut JoinSet<Completed>,
+        cluster: &Key,
+        listed: ListedLeases,
+        now: Timestamp,
+    ) {
+        let known = self.clusters.entry(cluster.clone()).or_default();
+        known.end_list(listed.took, listed.leases.as_ref().map(Vec::len));
+        let Ok(leases) = listed.leases else {
+            return;
+        };
+        let memory = self.watch.leases.memory(cluster);
+        let mut names = BTreeSet::new();
+        for (node, renewed, duration) in leases {
+            // A new renewTime is as old as the answer.
+            let facts = memory.lock().observe(&node, renewed, duration, now);
+            known.leases.record(&node, facts, listed.asked);
+            names.insert(node);
+        }
+        known.leases.retain(&names);
+        // Hosts whose Lease has grown old are read at once, twice.
+        let mut old: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut stopped = Vec::new();
+        for (id, host) in self
+            .hosts
+            .iter_mut()
+            .filter(|(_, host)| host.cluster == *cluster)
+        {
+            let Some(lease) = known.leases.of(&host.node) else {
+                continue;
+            };
+            let is_new = host.read_for.as_ref() != Some(&lease.facts.renewed);
+            if lease.has_moved && lease.silent_from() <= now && is_new && host.seen.is_some() {
+                host.read_for = Some(lease.facts.renewed.clone());
+                let of_rack = old.entry(host.watched.host.rack.clone()).or_default();
+                of_rack.push(id.clone());
+            }
+            if host.seen.as_ref().is_some_and(|seen| seen.stop.is_some()) {
+                stopped.push(id.clone());
+            }
+        }
+        for (rack, hosts) in &old {
+            if self.streams.read(&self.watch, rack, hosts) {
+                continue;
+            }
+            // With the next list.
+            for id in hosts {
+                if let Some(host) = self.hosts.get_mut(id) {
+                    host.read_for = None;
+                }
+            }
+        }
+        for id in stopped {
+            self.decide(tasks, &id, now);
+        }
+    }
+
+    /// Decides on every signal of a host.
+    fn decide(&mut self, tasks: &mut JoinSet<Completed>, id: &str, now: Timestamp) {
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
+        let loss = host.loss.readings.loss();
+        let is_open = host.published.get(&Signal::PowerLost) == Some(&ConditionStatus::True);
+        let is_due = host.read_after.is_none_or(|at| at <= now);
+        let is_read_twice = loss.is_some_and(|loss| loss.is_read_twice());
+        if is_read_twice && !is_open && !host.is_reading && is_due {
+            self.read_node(tasks, id, now);
+        } else if is_open || host.loss.readings.is_on() {
+            self.decide_power(tasks, id, now);
+        }
+        self.decide_os(tasks, id);
+        self.decide_hardware(tasks, id, now);
+    }
+
+    /// Reads the Node and its Lease live before its host is said to have lost its power (F12).
+    fn read_node(&mut self, tasks: &mut JoinSet<Completed>, id: &str, now: Timestamp) {
+        let Some(host) = self.hosts.get_mut(id) else {
+            return;
+        };
+        let Some(client) = self.watch.workloads.get(&host.cluster) else {
+            return;
+        };
+        host.is_reading = true;
+        let memory = self.watch.leases.memory(&host.cluster);
+        let (id, node) = (id.to_owned(), host.node.clone());
+        tasks.spawn(async move {
+            let read = client.node(format!("Node {node}"), &node, &memory).await;
+            Completed::Node(id, now, read.ok().flatten())
+        });
+    }
+
+    fn decide_power(&mut self, tasks: &mut JoinSet<Completed>, id: &str, now: Timestamp) {
+        if !self.watch.signals.contains(&Signal::PowerLost) {
+            return;
+        }
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
+        let known = self.clusters.get(&host.cluster);
+        let lease = known.and_then(|known| known.leases.of(&host.node)).cloned();
+        let others = known.map(|known| known.leases.others(&host.node));
+        let on = host
+            .loss
+            .readings
+            .loss()
+            .map_or(Timestamp::MAX, |loss| loss.on);
+        let is_lit = host.seen.as_ref().is_some_and(|seen| seen.is_locator_lit);
+        let not_a_failure = self
+            .switched(host, on)
+            .or_else(|| host.live.as_deref().and_then(facts::by_node))
+            .or_else(|| facts::by_owner(&self.watch.index, &host.watched))
+            .or_else(|| is_lit.then_some(NotAFailure::LocatorLit));
+        let shared = self.losses.of(&host.name, now);
+        let published = host.published.get(&Signal::PowerLost).copied();
+        let Some(host) = self.hosts.get_mut(id) else {
+            return;
+        };
+        let condition = host.loss.decide(&PowerLostFacts {
+            host: id,
+            lease: lease.as_ref(),
+            others: others.unwrap_or_default(),
+            not_a_failure,
+            shared,
+            published,
+        });
+        self.publish(tasks, id, Signal::PowerLost, condition);
+    }
+
+    fn decide_os(&mut self, tasks: &mut JoinSet<Completed>, id: &str) {
+        if !self.watch.signals.contains(&Signal::OsStopped) {
+            return;
+        }
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
+        let known = self.clusters.get(&host.cluster);
+        let stop = host.seen.as_ref().and_then(|seen| seen.stop.as_ref());
+        let condition = os_stopped(&OsStoppedFacts {
+            host: id,
+            is_on: host.loss.readings.is_on(),
+            stop,
+            lease: known.and_then(|known| known.leases.of(&host.node)),
+            others: known
+                .map(|known| known.leases.others(&host.node))
+                .unwrap_or_default(),
+            is_switched: self.switched(host, Timestamp::MAX).is_some(),
+            published: host.published.get(&Signal::OsStopped).copied(),
+        });
+        self.publish(tasks, id, Signal::OsStopped, condition);
+    }
+
+    fn decide_hardware(&mut self, tasks: &mut JoinSet<Completed>, id: &str, now: Timestamp) {
+        if !self.watch.signals.contains(&Signal::HardwareFailing) {
+            return;
+        }
+        let Some(host) = self.hosts.get_mut(id) else {
+            return;
+        };
+        let reported = host.seen.as_ref().and_then(|seen| seen.defects.as_deref());
+        let owner = facts::owner_report(&self.watch.index, &host.watched);
+        let published = host.published.get(&Signal::HardwareFailing).copied();
+        let condition = hardware_failing(&mut host.health, id, reported, &owner, published, now);
+        self.publish(tasks, id, Signal::HardwareFailing, condition);
+    }
+
+    /// Writes a condition, unless the Node has it already with this reason.
+    fn publish(
+        &mut self,
+        tasks: &mut JoinSet<Completed>,
+        id: &str,
+        signal: Signal,
+        condition: Option<SignalCondition>,
+    ) {
+        let Some((host, condition)) = self.hosts.get_mut(id).zip(condition) else {
+            return;
+        };
+        let Some(node) = self.watch.index.node(&host.cluster, &host.node) else {
+            return;
+        };
+        let same = (condition.status, condition.reason.to_owned());
+        if host.writing.contains(&signal) || facts::published(&node, signal) == Some(same) {
+            return;
+        }
+        let Some(client) = self.watch.workloads.client(&host.cluster) else {
+            return;
+        };
+        host.writing.insert(signal);
+        let SignalCondition {
+            status,
+            reason,
+            message,
+        } = condition;
+        if status == ConditionStatus::True {
+            tracing::warn!(host = id, node = host.node, %signal, message, "hardware signal");
+        } else {
+            tracing::info!(host = id, node = host.node, %signal, reason, message, "hardware signal");
+        }
+        let writer = self.watch.writer.on(Lane::Reports);
+        let index = self.watch.index.clone();
+        let (id, cluster, name) = (id.to_owned(), host.cluster.clone(), host.node.clone());
+        tasks.spawn(async move {
+            let new = NewCondition {
+                condition_type: signal.condition_type(),
+                status: status.label(),
+                reason,
+                message: &message,
+            };
+            // It owns the condition of this signal and no other part of the status.
+            let manager = format!("rackhand-signal-{}", signal.label().to_lowercase());
+            let parts = (&writer, client, &*index);
+            let written = node_conditions::write(parts, (&cluster, &name), &manager, &new).await;
+            if let Err(error) = written {
+                tracing::warn!(%error, "the condition is written again with the next decision");
+            }
+            Completed::Written(id, signal)
+        });
+    }
+
+    fn count(&self) {
+        let hosts = self.hosts.values();
+        let watched =
+            hosts.filter(|host| host.seen.as_ref().is_some_and(|s| !s.readings.is_empty()));
+        let watched = i64::try_from(watched.count()).unwrap_or(i64::MAX);
+        let mut nodes: BTreeMap<Signal, i64> = BTreeMap::new();
+        for host in self.hosts.values() {
+            for (signal, status) in &host.published {
+                *nodes.entry(*signal).or_default() += i64::from(*status == ConditionStatus::True);
+            }
+        }
+        self.watch.metrics.set(watched, &nodes);
+    }
+}
