@@ -492,7 +492,9 @@ impl Breakage {
                 d.next = Next::Do(Command::AddTaint);
             }
             Self::HoldUnrecorded
-                if step == Some(Step::Pending) && d.state.step == Step::Holding =>
+                if d.next == Next::Write
+                    && matches!(step, None | Some(Step::Pending))
+                    && d.state.step == Step::Holding =>
             {
                 d.next = Next::Do(Command::AddHold);
             }

@@ -206,8 +206,7 @@ impl RemediationLoop {
             }
             Next::Do(command) => {
                 for note in &decision.notes {
-                    self.scope
-                        .emit_event(note.warning, note.reason, &note.message);
+                    self.scope.tell(note, "");
                 }
                 if let Command::RemoveFinalizer(outcome) = command {
                     self.recorder

@@ -190,6 +190,7 @@ fn needed_by_command(state: Option<&State>, command: &Command) -> Needed {
         | Command::Release
         | Command::RemoveHold
         | Command::UnblockMove
+        | Command::UnblockHost
         | Command::RemoveTaint
         // The Node is read live immediately before each of these pods is deleted.
         | Command::DeletePods { .. } => Needed::Recent,
