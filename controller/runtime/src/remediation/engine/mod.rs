@@ -107,7 +107,10 @@ impl RemediationLoop {
                     break;
                 }
                 Err(ReconcileError::Gone) => break,
-                Err(ReconcileError::Failed(error)) => (Turn::Failed, Some(error)),
+                Err(ReconcileError::Failed(error)) => {
+                    let turn = error.put_off().map_or(Turn::Failed, Turn::PutOff);
+                    (turn, Some(error))
+                }
             };
             let pace = self.memory.shell.turned(turn, clock::monotonic_now());
             if let Some(error) = error {
