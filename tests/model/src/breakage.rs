@@ -227,8 +227,10 @@ impl Breakage {
             | Self::HostVersionIgnored
             | Self::LateHoldTaken => (true, &[Fault::Deposed, Fault::Deleted]),
             Self::OutdatedIgnored | Self::OutletsOutdated => (false, &[Fault::Restored]),
-            Self::OutletsNotFound | Self::LeftOutletsForgotten => {
-                (false, &[Fault::OutletOn, Fault::Restored])
+            Self::OutletsNotFound => (false, &[Fault::OutletOn, Fault::Restored]),
+            // A state from before the power-off that waits: a beginning waits for the claim of a new leader.
+            Self::LeftOutletsForgotten => {
+                (false, &[Fault::Crash, Fault::OutletOn, Fault::Restored])
             }
             Self::OutletsOfFormerLeader | Self::InterruptOfFormerLeader => {
                 (false, &[Fault::Deposed, Fault::Deleted])
@@ -371,7 +373,7 @@ impl Breakage {
             }
             Self::TaintLeft => {
                 if let WorkloadView::Present(node) = &mut o.workload
-                    && step == Step::Restoring
+                    && matches!(step, Step::Booting | Step::Restoring)
                 {
                     node.taint = Taint::Absent;
                 }
@@ -492,7 +494,9 @@ impl Breakage {
                 d.next = Next::Do(Command::AddTaint);
             }
             Self::HoldUnrecorded
-                if step == Some(Step::Pending) && d.state.step == Step::Holding =>
+                if d.next == Next::Write
+                    && matches!(step, None | Some(Step::Pending))
+                    && d.state.step == Step::Holding =>
             {
                 d.next = Next::Do(Command::AddHold);
             }

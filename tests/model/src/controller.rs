@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rackhand_core::remediation::{
     Begun, BootLog, Command, HostEvidence, LeaseMemory, Next, Pace, PowerDevice, PowerReading,
     PowerView, RemediationOutcome, State, Taint, Turn, UpdateReading, UpdateStatus,
-    deletion_is_justified,
+    deletion_is_justified, is_passed_at_once,
 };
 
 use crate::{
@@ -47,12 +47,16 @@ impl World {
             next => {
                 self.judge_beginning(&d.state);
                 let is_off = matches!(next, Next::Do(Command::PowerOff { .. }));
+                let recorded = self.process.shell.state.as_ref();
+                let is_passed =
+                    next == Next::Write && is_passed_at_once(recorded, &d.state, &d.reason);
                 self.process.held = Some(Held {
                     switches_healthy_off: is_off
                         && d.state.attempt.taint.is_none()
                         && self.runs_as_other_node(),
                     state: d.state,
                     next,
+                    is_passed,
                     // A patch carries the version that was read.
                     changed: Changed {
                         node: self.is_watch_behind() && breakage != Some(Breakage::KeptTaints),
@@ -206,6 +210,7 @@ impl World {
             Command::RemoveOrphanedHolds { .. }
             | Command::BlockMove
             | Command::UnblockMove
+            | Command::UnblockHost
             | Command::EndMachineRequest => {}
             // Only that the value has changed matters.
             Command::RenewHold => self.owner.renewed = true,
@@ -367,6 +372,7 @@ impl World {
         };
         let now = Changed {
             object: self.object != before.object,
+            record: self.object.state != before.object.state,
             node: node != before.node,
             host: (self.hold, self.owner.reported) != (before.hold, before.owner.reported),
             pod: self.pod.bound != before.pod.bound || self.host.boots != before.host.boots,
@@ -378,6 +384,7 @@ impl World {
         let calls = self.process.held.iter_mut().chain(&mut self.late);
         for Held { changed, .. } in calls {
             changed.object |= now.object;
+            changed.record |= now.record;
             changed.node |= now.node;
             changed.host |= now.host;
             changed.pod |= now.pod;
@@ -397,6 +404,8 @@ impl World {
             Next::Do(Command::AddHold | Command::RenewHold | Command::RemoveHold) => {
                 (held.changed.host, Breakage::HostVersionIgnored)
             }
+            // Without its copy, only the record is written.
+            Next::Write if held.is_passed => (held.changed.record, Breakage::ObjectVersionIgnored),
             Next::Write | Next::Do(Command::AddFinalizer | Command::RemoveFinalizer(_)) => {
                 (held.changed.object, Breakage::ObjectVersionIgnored)
             }

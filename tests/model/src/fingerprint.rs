@@ -243,13 +243,14 @@ fn hash_call<H: Hasher>(call: &Held, asked: Option<Timestamp>, h: &mut H) {
     let Held {
         state,
         next,
+        is_passed,
         changed,
         hold,
         switches_healthy_off,
         sent: _,
     } = call;
     hash_state(state, asked, h);
-    (next, changed, hold, switches_healthy_off).hash(h);
+    (next, is_passed, changed, hold, switches_healthy_off).hash(h);
 }
 
 fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {

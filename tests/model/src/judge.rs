@@ -151,7 +151,8 @@ impl World {
 
     /// The Node that loses its taint has reported since it was switched on.
     pub(crate) fn judge_return(&mut self, state: &State) {
-        let is_back = state.step == Step::Restoring && state.attempt.end_reason.is_none();
+        let is_boot = matches!(state.step, Step::Booting | Step::Restoring);
+        let is_back = is_boot && state.attempt.end_reason.is_none();
         if is_back && self.registration == Registration::Pinned && !self.is_reported() {
             self.broken(Wrong::Unreported);
         }

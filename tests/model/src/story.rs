@@ -210,6 +210,7 @@ fn command_words(command: &Command) -> String {
         Command::EndMachineRequest => "end the request of the Machine".into(),
         Command::BlockMove => "block a move".into(),
         Command::UnblockMove => "unblock the move".into(),
+        Command::UnblockHost => "unblock the move of the host".into(),
         Command::PowerOff { id, .. } => format!("begin power-off {id}"),
         Command::PowerOn { id, .. } => format!("begin power-on {id}"),
         Command::Cancel { id } => format!("cancel {id}"),

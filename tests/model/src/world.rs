@@ -52,6 +52,8 @@ pub struct Object {
 pub struct Changed {
     /// The remediation object.
     pub object: bool,
+    /// Its RemediationState.
+    pub record: bool,
     /// The Node.
     pub node: bool,
     /// The BareMetalHost.
@@ -67,6 +69,8 @@ pub struct Held {
     pub state: State,
     /// What to do.
     pub next: Next,
+    /// Whether a state is written without its copy in the object.
+    pub is_passed: bool,
     /// What has changed since it was observed. A write of that is refused by the API.
     pub changed: Changed,
     /// Whether our hold was on the BareMetalHost when it was observed. Nobody can see what happens

@@ -25,7 +25,7 @@ use super::{LONG, TAINT, wait_until};
 type Watched = (&'static str, &'static str, &'static str);
 
 /// Watched kinds in a cluster with Machines.
-const KINDS: [Watched; 7] = [
+const KINDS: [Watched; 8] = [
     ("", "v1", "Node"),
     ("", "v1", "Pod"),
     (
@@ -34,6 +34,7 @@ const KINDS: [Watched; 7] = [
         "Metal3Remediation",
     ),
     ("rackhand.dev", "v1alpha1", "PowerRemediation"),
+    ("rackhand.dev", "v1alpha1", "RemediationState"),
     ("metal3.io", "v1alpha1", "BareMetalHost"),
     ("cluster.x-k8s.io", "v1beta1", "Machine"),
     ("cluster.x-k8s.io", "v1beta1", "MachineHealthCheck"),
@@ -257,16 +258,19 @@ impl Recorder {
         changes
     }
 
-    /// The steps of a Machine's remediations in order, each with the time of its first observation.
+    /// The steps of a Machine's remediations in order, as they are recorded, each with the time of its first observation.
     #[must_use]
     pub fn steps(&self, machine: &str) -> Vec<(Instant, String)> {
         let mut steps: Vec<(Instant, String)> = Vec::new();
-        for record in self.of("Metal3Remediation", machine) {
-            let Some(text) = record.annotation("rackhand.dev/state") else {
+        for record in self.all("RemediationState") {
+            let spec = &record.object["spec"];
+            let is_of = spec["kind"] == "Metal3Remediation" && spec["name"] == machine;
+            let Some(step) = spec["state"]["step"]
+                .as_str()
+                .filter(|_| is_of && !record.gone)
+            else {
                 continue;
             };
-            let state: Value = serde_json::from_str(text).unwrap_or_default();
-            let step = state["state"]["step"].as_str().unwrap_or_default();
             if steps.last().map(|(_, last)| last.as_str()) != Some(step) {
                 steps.push((record.at, step.to_owned()));
             }

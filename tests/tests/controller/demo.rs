@@ -247,7 +247,6 @@ fn durations_in_picture_of_demo_are_those_between_its_lines() {
         let begins_with = match step {
             "Pending" => "Metal3Remediation VICTIM is created".to_owned(),
             "Draining" => "Tainted: ".to_owned(),
-            "PoweringOn" => "Drained: ".to_owned(),
             step => format!("{step}: "),
         };
         let before = lines.iter().filter(|other| other.at <= line.at);
@@ -262,7 +261,7 @@ fn durations_in_picture_of_demo_are_those_between_its_lines() {
         );
         took += 1;
     }
-    assert!(took >= 2, "{took} steps name a time");
+    assert!(took >= 1, "{took} steps name a time");
 }
 
 #[tokio::test]
@@ -315,7 +314,7 @@ async fn lying_bmc_scenario_is_shown_and_verified() {
         "$ kubectl -n kube-node-lease get lease ",
         "FenceUnconfirmed: ",
         "Tainted: ",
-        "Booting: ",
+        "receives the command to switch on",
     ]);
 }
 
@@ -345,8 +344,7 @@ async fn blocked_drain_scenario_is_shown_and_verified() {
         "volume-of-db-0",
         "$ kubectl patch pod db-0 ",
         "$ kubectl delete volumeattachment ",
-        "Drained: ",
-        "Booting: ",
+        "receives the command to switch on",
     ]);
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use rackhand_core::remediation::{Shell, is_event};
+use rackhand_core::remediation::{Note, Shell, is_event};
 
 use super::{
     RemediationMetrics, endpoint::KeptEndpoint, observe::snapshot::Snapshot,
@@ -58,20 +58,27 @@ impl<C> Scope<C> {
         }
     }
 
-    /// Reports to the log and the metrics, and as an Event where people look for one.
+    /// Reports to the log, to the metrics, and as an Event.
     pub(super) fn emit_event(&self, warning: bool, reason: &'static str, message: &str) {
-        tracing::info!(remediation = %self.id, reason, "{message}");
-        let Reporter {
-            index,
-            events,
-            metrics,
-        } = &*self.reporter;
-        metrics.count_event(reason);
-        if !is_event(warning, reason) {
-            return;
-        }
+        self.log_progress(reason, message);
+        let Reporter { index, events, .. } = &*self.reporter;
         if let Some(entry) = index.remediation(&self.id) {
             events.send(&entry.object, warning, reason, message);
+        }
+    }
+
+    /// Reports to the log and to the metrics what has an Event before or after it.
+    pub(super) fn log_progress(&self, reason: &'static str, message: &str) {
+        tracing::info!(remediation = %self.id, reason, "{message}");
+        self.reporter.metrics.count_event(reason);
+    }
+
+    /// Reports what was decided, as an Event where people look for one. `took`: what is added to its message.
+    pub(super) fn tell(&self, note: &Note, took: &str) {
+        let message = format!("{}{took}", note.message);
+        match is_event(note) {
+            true => self.emit_event(note.warning, note.reason, &message),
+            false => self.log_progress(note.reason, &message),
         }
     }
 }

@@ -85,6 +85,15 @@ impl ApiError {
         self.code() == Some(409)
     }
 
+    /// For how long the API server, which has too much to do, asks not to repeat the request. Its priority and fairness
+    /// answers without a Status, and always asks for a second.
+    pub(crate) fn put_off(&self) -> Option<Duration> {
+        let status = self.status().filter(|status| status.code == 429)?;
+        let details = status.details.as_ref();
+        let seconds = details.map_or(0, |details| details.retry_after_seconds);
+        Some(Duration::from_secs(seconds.max(1).into()))
+    }
+
     /// Whether the API server has refused the request itself, so that it would refuse a repetition as well.
     pub(crate) fn is_client_error(&self) -> bool {
         match self.code() {
@@ -307,6 +316,34 @@ mod tests {
     use kube::core::response::StatusDetails;
 
     use super::*;
+
+    #[test]
+    fn a_call_that_is_put_off_names_the_pause_that_the_api_server_asks_for() {
+        let error = |code, seconds: Option<u32>| {
+            let details = seconds.map(|retry_after_seconds| StatusDetails {
+                name: String::new(),
+                group: String::new(),
+                kind: "pods".into(),
+                uid: String::new(),
+                causes: Vec::new(),
+                retry_after_seconds,
+            });
+            let status = Status {
+                code,
+                details,
+                ..Status::default()
+            };
+            ApiError::Kube {
+                what: "pods".into(),
+                source: Box::new(kube::Error::Api(Box::new(status))),
+            }
+        };
+        let second = Duration::from_secs;
+        assert_eq!(error(429, Some(7)).put_off(), Some(second(7)));
+        assert_eq!(error(429, None).put_off(), Some(second(1)), "no Status");
+        assert_eq!(error(503, Some(7)).put_off(), None);
+        assert_eq!(ApiError::other("pods", "away").put_off(), None);
+    }
 
     #[test]
     fn f12_404_of_a_path_that_is_not_served_is_no_absence() {

@@ -124,7 +124,7 @@ impl Fact {
             }
             Self::Ready { .. } => any(&["DetectedUnhealthy"]),
             Self::Evidence { .. } => any(&["Tainted"]),
-            Self::Taint { there: true, .. } => any(&["Tainted", "Drained"]),
+            Self::Taint { there: true, .. } => any(&["Tainted"]),
             Self::Asked { there: true, .. }
             | Self::WorkLease {
                 holder: Some(_), ..

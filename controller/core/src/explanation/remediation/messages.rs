@@ -36,6 +36,7 @@ pub(super) fn command_message(command: &Command) -> String {
             "makes clusterctl wait before it moves this object or the host".into()
         }
         Command::UnblockMove => "lets clusterctl move this object and the host".into(),
+        Command::UnblockHost => "lets clusterctl move the host".into(),
         Command::PowerOff { id, device, .. } => {
             let by = by_device(*device);
             format!("requests a power-off{by} from the agent (operation {id})")

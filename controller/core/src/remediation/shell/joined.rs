@@ -43,9 +43,8 @@ impl Shell {
         let recorded = self.state.as_ref();
         let from = recorded.map(|s| s.step);
         match (unwritten.step, next.step) {
-            // The finalizer is recorded before it is added. The host is taken by a decision of its own, because what
-            // is compared before that depends on the recorded state (F6, F14).
-            (Step::Pending, Step::Pending) => recorded.is_none() && next.finalizer,
+            // Nothing is done before the host is taken, which is decided on a live reading in either case (F6, F11).
+            (Step::Pending, Step::Holding) => recorded.is_none(),
             // The evidence was collected before; with its record the power-off begins.
             (Step::Holding, Step::PoweringOff) => from == Some(Step::Holding),
             // F5: the Lease is pinned as it was read after the power-off had ended.
@@ -62,6 +61,8 @@ impl Shell {
                 from != Some(Step::PoweringOn) && is_released(next) && !is_released(unwritten)
             }
             (Step::Booting, Step::Restoring) => from == Some(Step::PoweringOn),
+            // What the event log recorded since the power-off is recorded with the end.
+            (Step::Booting | Step::Restoring, Step::Succeeded) => from == Some(unwritten.step),
             _ => false,
         }
     }

@@ -11,6 +11,10 @@ use crate::remediation::{Command, LATEST_READING_AGE};
 const RESYNC: Duration = Duration::from_secs(10);
 /// Backoff after a failure: first and longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// Into how many parts a pause is divided.
+const PARTS: u32 = 64;
+/// Longest time for which a call that the API server has put off is not repeated.
+const LONGEST_REFUSAL: Duration = Duration::from_secs(30);
 /// Pause before the same command is repeated, for its effect to become visible.
 pub const REPEAT_PAUSE: Duration = Duration::from_secs(1);
 // After a longer pause no reading would be recent enough for the taint, and it would never be set (L1).
@@ -29,6 +33,8 @@ pub enum Turn {
     Wait(Option<Timestamp>),
     /// A call failed.
     Failed,
+    /// The API server has too much to do, and asks for a pause of this length.
+    PutOff(Duration),
 }
 
 /// When the next turn is taken.
@@ -68,9 +74,30 @@ impl Shell {
                 // A patch that conflicts does so until the object is read again.
                 self.node.forget();
                 self.failures = failures.saturating_add(1);
-                let wait = BACKOFF.0.saturating_mul(1 << self.failures.min(6));
-                Pace::Pause(wait.min(BACKOFF.1))
+                Pace::Pause(backoff(self.failures))
+            }
+            // Nothing was done, so that what was read stands as before.
+            Turn::PutOff(asked) => {
+                self.failures = failures.saturating_add(1);
+                let asked = asked.min(LONGEST_REFUSAL);
+                let wait = backoff(self.failures).max(asked);
+                Pace::Pause(wait.saturating_add(part_of(wait, &self.uid)))
             }
         }
     }
+}
+
+/// The pause after so many failures in a row.
+fn backoff(failures: u32) -> Duration {
+    let wait = BACKOFF.0.saturating_mul(1 << failures.min(6));
+    wait.min(BACKOFF.1)
+}
+
+/// A part of a pause, up to the whole, by the UID of the remediation: those that were put off together come back one
+/// after another.
+fn part_of(wait: Duration, uid: &str) -> Duration {
+    let sum = uid.bytes().fold(0_u32, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(byte))
+    });
+    wait.saturating_mul(sum % PARTS) / PARTS
 }

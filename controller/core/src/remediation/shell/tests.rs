@@ -257,3 +257,31 @@ fn credentials_are_used_again_for_a_minute_and_never_after_a_refusal() {
     }
     assert!(!shell.may_use_credentials(NOW, NOW), "an operation failed");
 }
+
+#[test]
+fn what_the_api_server_puts_off_waits_as_long_as_it_asks_and_comes_back_one_after_another() {
+    let put_off = |uid: &str, seconds, times: u32| {
+        let mut shell = Shell::new(uid);
+        let mut pace = Pace::Now;
+        for _ in 0..times {
+            pace = shell.turned(Turn::PutOff(Duration::from_secs(seconds)), NOW);
+        }
+        match pace {
+            Pace::Pause(pause) => pause,
+            other => panic!("{other:?}"),
+        }
+    };
+    let pauses: std::collections::BTreeSet<Duration> = (0..100)
+        .map(|n| put_off(&format!("uid-{n}"), 4, 1))
+        .collect();
+    let second = |n| Duration::from_secs(n);
+    assert!(
+        pauses.iter().all(|p| (second(4)..second(8)).contains(p)),
+        "{pauses:?}"
+    );
+    assert!(pauses.len() > 20, "{} of 64 parts", pauses.len());
+    // It backs off by itself if the API server asks for less, and is not put off for ever.
+    assert!(put_off("u", 0, 9) >= second(10));
+    assert!(put_off("u", 86_400, 1) < second(60));
+    assert_eq!(put_off("u", 4, 1), put_off("u", 4, 1));
+}

@@ -39,6 +39,7 @@ impl StepContext<'_> {
             d.notes.push(Note {
                 warning: true,
                 reason: "PowerOnNotCancelled",
+                step: None,
                 message:
                     "the power-on was carried out before it could be cancelled: the host is on; \
                           switch it off by hand if it is to be off"

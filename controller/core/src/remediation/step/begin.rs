@@ -14,7 +14,12 @@ impl StepContext<'_> {
     /// Checks every precondition before anything is touched (A1).
     pub(super) fn pending(&self, s: State) -> Decision {
         let d = self.pending_next(s);
-        self.remember_node_down(d)
+        let d = self.remember_node_down(d);
+        match d.next {
+            // What waits does not make a move wait.
+            Next::Wait(_) => self.unblock_waiting(&d).unwrap_or(d),
+            _ => d,
+        }
     }
 
     fn pending_next(&self, mut s: State) -> Decision {
@@ -79,13 +84,6 @@ impl StepContext<'_> {
             return self.recheck(s, why);
         }
         s.refused_entry = None;
-        if !o.object.finalizer && !self.owns_finalizer(&s) {
-            s.finalizer = true;
-            return self.quiet_write(s, Reason::Started);
-        }
-        if !o.object.finalizer {
-            return self.act(s, Reason::Started, Command::AddFinalizer);
-        }
         if let Some(d) = self.held_by_firmware(&s) {
             return d;
         }
@@ -99,6 +97,8 @@ impl StepContext<'_> {
             s.causes = causes;
         }
         s.host = Some(host);
+        // F9: recorded before it is added.
+        s.finalizer |= !o.object.finalizer;
         s.other_node = None;
         s.former_lease = None;
         self.record_node(&mut s);
@@ -345,6 +345,9 @@ impl StepContext<'_> {
             && let Some(d) = self.firmware_before_hold(&s, |why| self.wait_to_begin(&s, why))
         {
             return d;
+        }
+        if !self.o.object.finalizer {
+            return self.act(s, Reason::Holding, Command::AddFinalizer);
         }
         if let Some(d) = self.collect_evidence(&s) {
             return d;

@@ -85,6 +85,7 @@ impl StepContext<'_> {
             None => Note {
                 warning: false,
                 reason: "Drained",
+                step: Some(Step::Draining),
                 message: format!(
                     "no pod and no volume is left on the node{}",
                     deleted_pods(s.attempt.pods_deleted)
@@ -95,6 +96,7 @@ impl StepContext<'_> {
                 Note {
                     warning: true,
                     reason: reason.label(),
+                    step: None,
                     message: reason.to_string(),
                 }
             }

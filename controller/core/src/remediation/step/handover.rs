@@ -228,6 +228,7 @@ impl StepContext<'_> {
         (bmh.powered_on != Some(true) && !self.is_owner_overruled()).then(|| Note {
             warning: true,
             reason: "OwnerSilent",
+            step: None,
             message: format!(
                 "the node has been back for {} s and baremetal-operator still does not report it on: {}. \
                  If Ironic has the host as off, it switches it off again. See that baremetal-operator and \

@@ -37,11 +37,11 @@ use super::{
 /// harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Command {
-    /// Adds our finalizer to the object.
+    /// Adds our finalizer to the object and, where it has none, the annotation of [`Self::BlockMove`].
     AddFinalizer,
-    /// Removes our finalizer, which ends the remediation.
+    /// Removes our finalizer, which ends the remediation, and our annotation of [`Self::BlockMove`].
     RemoveFinalizer(RemediationOutcome),
-    /// Sets our hold key on the BareMetalHost (F2).
+    /// Sets our hold key on the BareMetalHost (F2) and, where it has none, the annotation of [`Self::BlockMove`].
     AddHold,
     /// Changes the value of our hold key, so that baremetal-operator looks at the host at once (F16).
     RenewHold,
@@ -56,6 +56,8 @@ pub enum Command {
     BlockMove,
     /// Removes that annotation where it is ours.
     UnblockMove,
+    /// Removes that annotation from the BareMetalHost.
+    UnblockHost,
     /// Begins a hard power-off at the agent.
     PowerOff {
         /// Id of the operation.
@@ -171,6 +173,8 @@ pub struct Note {
     pub warning: bool,
     /// Reason of the Event, in CamelCase.
     pub reason: &'static str,
+    /// The step of whose beginning or end it tells, if that is all.
+    pub step: Option<Step>,
     /// Message of the Event.
     pub message: String,
 }
@@ -253,13 +257,7 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
 
 /// Whether a decision in Pending or Retrying proceeds to the hold, rather than ending or waiting.
 fn takes_host(decision: &Decision) -> bool {
-    let adds_finalizer = decision.next == Next::Write
-        && decision.reason == Reason::Started
-        && decision.state.finalizer
-        && !decision.state.step.is_terminal();
-    adds_finalizer
-        || decision.next == Next::Do(Command::AddFinalizer)
-        || decision.state.step == Step::Holding
+    decision.state.step == Step::Holding
 }
 
 /// `t + d`, saturating at the latest representable time.
@@ -345,6 +343,7 @@ impl StepContext<'_> {
 
     pub(super) fn write(&self, state: State, reason: Reason) -> Decision {
         let note = Note {
+            step: Some(state.step).filter(|_| !reason.is_blocked()),
             warning: reason.is_blocked(),
             reason: if reason.is_blocked() {
                 reason.label()
@@ -412,7 +411,7 @@ impl StepContext<'_> {
         if self.holds() {
             return self.act(state, reason, Command::RemoveHold);
         }
-        if let Some(d) = self.unblock_move(&state, reason.clone()) {
+        if let Some(d) = self.unblock_before_end(&state, reason.clone()) {
             return d;
         }
         if self.o.object.finalizer && self.owns_finalizer(&state) && state.rival.is_none() {

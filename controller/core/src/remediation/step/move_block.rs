@@ -10,10 +10,38 @@ use super::{
 };
 
 impl StepContext<'_> {
-    /// Sets the annotation on the objects that have none; `None` if both have one.
+    /// Sets the annotation on the objects that have none and do not get it with the finalizer or the hold key; `None`
+    /// if there are none.
     pub(super) fn block_move(&self, s: &State) -> Option<Decision> {
-        self.is_any_block(MoveBlock::is_missing)
+        // A remediation by Node is not moved, so that it makes nothing wait. Any other one makes its host wait too.
+        let before_hold = self.holds() || self.o.object.by_node;
+        let host = self.blocked_host().filter(|_| before_hold);
+        (self.o.object.move_block.is_missing() || host.is_some_and(MoveBlock::is_missing))
             .then(|| self.act(s.clone(), Reason::Holding, Command::BlockMove))
+    }
+
+    /// Removes our annotation before the end; `None` if nothing is left to remove. With the finalizer, which is removed
+    /// last, goes that of the object.
+    pub(super) fn unblock_before_end(&self, s: &State, reason: Reason) -> Option<Decision> {
+        let ends = self.o.object.finalizer && self.owns_finalizer(s) && s.rival.is_none();
+        if !ends {
+            return self.unblock_move(s, reason);
+        }
+        self.blocked_host()
+            .is_some_and(MoveBlock::is_ours)
+            .then(|| self.act(s.clone(), reason, Command::UnblockHost))
+    }
+
+    /// Removes the annotation of this remediation, which waits before anything is held.
+    pub(super) fn unblock_waiting(&self, d: &Decision) -> Option<Decision> {
+        let blocks = [Some(self.o.object.move_block), self.blocked_host()];
+        (!self.holds() && blocks.contains(&Some(MoveBlock::Ours)))
+            .then(|| self.act(d.state.clone(), d.reason.clone(), Command::UnblockMove))
+    }
+
+    fn blocked_host(&self) -> Option<MoveBlock> {
+        let host = self.o.bmh.as_ref().filter(|b| !b.deleting)?;
+        Some(host.move_block)
     }
 
     /// Removes our annotation; `None` if neither object has it.
@@ -23,8 +51,7 @@ impl StepContext<'_> {
     }
 
     fn is_any_block(&self, wanted: fn(MoveBlock) -> bool) -> bool {
-        let host = self.o.bmh.as_ref().filter(|b| !b.deleting);
-        wanted(self.o.object.move_block) || host.is_some_and(|b| wanted(b.move_block))
+        wanted(self.o.object.move_block) || self.blocked_host().is_some_and(wanted)
     }
 
     /// Whether the objects are deleted here because clusterctl has moved them. It removes all annotations of the

@@ -34,6 +34,7 @@ impl StepContext<'_> {
             d.notes.push(Note {
                 warning: true,
                 reason: reason.label(),
+                step: None,
                 message: reason.to_string(),
             });
         }

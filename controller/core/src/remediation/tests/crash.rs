@@ -77,12 +77,10 @@ fn commands_of_a_run_without_faults_are_sent_once_in_order() {
             commands.as_slice(),
             [
                 Command::AddFinalizer,
-                Command::BlockMove,
                 Command::PowerOff { .. },
                 Command::AddTaint,
                 Command::PowerOn { .. },
                 Command::RemoveTaint,
-                Command::UnblockMove,
                 Command::RemoveFinalizer(_),
             ]
         ),

@@ -217,7 +217,10 @@ impl Run {
         let step = d.state.step.label();
         let owned = |s: &State| s.finalizer;
         let owned = owned(&d.state) != self.state.as_ref().is_some_and(owned);
-        let of_move = matches!(&d.next, Next::Do(Command::BlockMove | Command::UnblockMove));
+        let of_move = matches!(
+            &d.next,
+            Next::Do(Command::BlockMove | Command::UnblockMove | Command::UnblockHost)
+        );
         self.crashes_at_random = !of_move && !owned;
         match d.next {
             Next::Write => {
@@ -281,17 +284,22 @@ impl Run {
             return false;
         }
         match command {
-            Command::AddFinalizer => w.object.finalizer = true,
+            Command::AddFinalizer => {
+                w.object.finalizer = true;
+                w.object.move_block = MoveBlock::Ours;
+            }
             Command::RemoveFinalizer(_) => {
                 if state.rival.is_some() {
                     w.fail("F9: the finalizer may be of CAPM3's controller");
                 }
                 w.object.finalizer = false;
+                w.object.move_block = MoveBlock::Absent;
             }
             Command::AddHold => {
                 w.said_off.clear();
                 let bmh = w.bmh.as_mut().unwrap();
                 (bmh.our_hold, bmh.hold_renewed) = (true, None);
+                bmh.move_block = MoveBlock::Ours;
             }
             Command::RenewHold => {
                 w.bmh.as_mut().unwrap().hold_renewed = Some(time(w.now));
@@ -311,6 +319,9 @@ impl Run {
                 if let Some(bmh) = &mut w.bmh {
                     bmh.move_block = MoveBlock::Ours;
                 }
+            }
+            Command::UnblockHost => {
+                w.bmh.as_mut().unwrap().move_block = MoveBlock::Absent;
             }
             Command::UnblockMove => {
                 w.object.move_block = MoveBlock::Absent;

@@ -51,7 +51,10 @@ fn f9_withdrawal_during_boot_removes_the_taint_before_the_finalizer() {
     // Without a taint of ours nothing has to be awaited.
     let mut untainted = mk_state(Step::Booting);
     untainted.attempt.taint = Some(TaintOwner::Other);
-    assert_eq!(writes(&o, &untainted, 5).0.step, Step::Restoring);
+    assert_eq!(
+        does(&o, &untainted, 5),
+        Command::RemoveFinalizer(RemediationOutcome::Withdrawn)
+    );
 }
 
 #[test]

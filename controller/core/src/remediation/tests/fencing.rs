@@ -14,10 +14,9 @@ fn failed_node_passes_through_all_steps_in_order() {
     };
     let (s, _) = writes(&o, &s, 0);
     assert!(s.finalizer, "recorded before it is added (F9)");
+    assert_eq!((s.step, s.mode), (Step::Holding, Mode::Cooperative));
     assert_eq!(does(&o, &s, 0), Command::AddFinalizer);
     o.object.finalizer = true;
-    let (s, _) = writes(&o, &s, 0);
-    assert_eq!((s.step, s.mode), (Step::Holding, Mode::Cooperative));
     assert_eq!(does(&o, &s, 0), Command::AddHold);
     bmh(&mut o).our_hold = true;
     let (s, _) = writes(&o, &s, 0);
@@ -77,10 +76,10 @@ fn failed_node_passes_through_all_steps_in_order() {
     assert_eq!(waits(&o, &s, 30), (Reason::Booting, 44));
     o.power = mk_power(80, PowerState::On);
     node(&mut o).boot_id = "boot-2".into();
-    let (s, _) = writes(&o, &s, 90);
-    assert_eq!(s.step, Step::Restoring);
     assert_eq!(does(&o, &s, 90), Command::RemoveTaint);
     node(&mut o).taint = Taint::Absent;
+    let (s, _) = writes(&o, &s, 90);
+    assert_eq!(s.step, Step::Restoring);
     node(&mut o).ready = true;
     assert_eq!(waits(&o, &s, 91).0, Reason::WaitingForHealth);
     o.machine.as_mut().unwrap().health_check_succeeded = Some(true);

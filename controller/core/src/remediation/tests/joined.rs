@@ -37,19 +37,46 @@ fn mk_ended(after_end: bool) -> (Shell, Observation) {
 }
 
 #[test]
-fn f9_first_write_records_the_finalizer_and_does_not_take_the_host() {
+fn f9_first_write_takes_the_host_and_records_the_finalizer_before_it_is_added() {
     let mut o = mk_observation();
     o.object.finalizer = false;
     o.object.finalizer_is_shared = true;
     let shell = mk_shell(None);
-    let s = records(&shell, &o, 0);
-    assert!((s.step, s.finalizer) == (Step::Pending, true), "{s:?}");
-    // With the finalizer there already, the host is taken by a decision on the recorded state.
-    (o.object.finalizer, o.object.finalizer_is_shared) = (true, false);
-    let s = records(&shell, &o, 0);
-    assert_eq!(s.step, Step::Pending);
+    let d = shell.decide(&o, at(0));
+    assert_eq!(d.next, Next::Write);
+    assert!(d.begins && d.state.finalizer && d.state.step == Step::Holding);
+    let shell = mk_shell(Some(&d.state));
+    assert_eq!(
+        shell.decide(&o, at(0)).next,
+        Next::Do(Command::AddFinalizer)
+    );
+    // What may not begin is recorded as waiting.
+    o.conflict = Some(Reason::OtherRemediation("PowerRemediation a/b".into()));
+    let d = mk_shell(None).decide(&o, at(0));
+    assert_eq!((d.next, d.state.step), (Next::Write, Step::Pending));
+    assert!(!d.state.finalizer && !d.begins);
+}
+
+#[test]
+fn f9_what_was_added_is_removed_without_a_step_of_its_own_unless_something_is_waited_for() {
+    let mut o = mk_direct();
+    node(&mut o).taint = Taint::Ours;
+    node(&mut o).boot_id = "another".into();
+    node(&mut o).ready = true;
+    o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+    let mut s = mk_direct_state(Step::Booting);
+    s.attempt.taint = Some(TaintOwner::Us);
+    s.attempt.evidence = None;
     let shell = mk_shell(Some(&s));
-    assert_eq!(records(&shell, &o, 0).step, Step::Holding);
+    assert_eq!(
+        shell.decide(&o, at(200)).next,
+        Next::Do(Command::RemoveTaint)
+    );
+    node(&mut o).taint = Taint::Absent;
+    let next = shell.decide(&o, at(200));
+    assert_eq!((next.next, next.state.step), (Next::Write, Step::Succeeded));
+    node(&mut o).ready = false;
+    assert_eq!(records(&shell, &o, 200).step, Step::Restoring);
 }
 
 #[test]

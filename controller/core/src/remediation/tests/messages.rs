@@ -147,6 +147,7 @@ fn where_words_are_ignored(reason: Reason) -> String {
     let note = Note {
         warning: true,
         reason: reason.label(),
+        step: None,
         message: reason.to_string(),
     };
     let decision = Decision {

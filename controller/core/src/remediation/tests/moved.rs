@@ -31,8 +31,16 @@ fn unblocked(mut o: Observation) -> Observation {
 fn f16_move_is_blocked_before_the_hold_and_until_everything_is_removed() {
     let mut o = unblocked(mk_observation());
     assert_eq!(does(&o, &mk_state(Step::Holding), 0), Command::BlockMove);
+    // The hold key brings it to the host.
     o.object.move_block = MoveBlock::Ours;
+    assert_eq!(does(&o, &mk_state(Step::Holding), 0), Command::AddHold);
+    // A remediation by Node is not moved, so that only its host makes a move wait.
+    o.object.by_node = true;
     assert_eq!(does(&o, &mk_state(Step::Holding), 0), Command::BlockMove);
+    o.object.by_node = false;
+    bmh(&mut o).our_hold = true;
+    assert_eq!(does(&o, &mk_state(Step::Holding), 0), Command::BlockMove);
+    bmh(&mut o).our_hold = false;
     bmh(&mut o).move_block = MoveBlock::Ours;
     assert_eq!(does(&o, &mk_state(Step::Holding), 0), Command::AddHold);
     // The taint goes first.
@@ -40,7 +48,15 @@ fn f16_move_is_blocked_before_the_hold_and_until_everything_is_removed() {
     node(&mut o).taint = Taint::Ours;
     assert_eq!(does(&o, &s, 9), Command::RemoveTaint);
     node(&mut o).taint = Taint::Absent;
-    assert_eq!(does(&o, &s, 9), Command::UnblockMove);
+    // That of the object goes with the finalizer.
+    assert_eq!(does(&o, &s, 9), Command::UnblockHost);
+    let mut left = o.clone();
+    left.object.finalizer = false;
+    assert_eq!(does(&left, &s, 9), Command::UnblockMove);
+    let mut waiting = o.clone();
+    waiting.object.paused = true;
+    let pending = mk_state(Step::Retrying);
+    assert_eq!(does(&waiting, &pending, 9), Command::UnblockMove);
     let mut aborting = mk_state(Step::Aborting);
     aborting.attempt.end_reason = Some(Reason::HostOffline("metal/host-7".into()));
     aborting.attempt.taint = None;

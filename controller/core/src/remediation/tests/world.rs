@@ -308,7 +308,10 @@ impl World {
         );
         let changes_host = matches!(
             command,
-            Command::RemoveOrphanedHolds { .. } | Command::BlockMove | Command::UnblockMove
+            Command::RemoveOrphanedHolds { .. }
+                | Command::BlockMove
+                | Command::UnblockMove
+                | Command::UnblockHost
         );
         let is_away = self.bmo_down && self.plan.webhook;
         if let Some(bmh) = self.bmh.as_mut().filter(|_| changes_hold) {

@@ -21,14 +21,19 @@ use crate::{
     },
 };
 
-/// Sets our own hold key (F2).
+/// Sets our own hold key (F2), and with it what makes a move wait (F16), where the host has none.
 pub(super) async fn add_hold(
     scope: &Scope,
     memory: &Memory,
+    o: &Observation,
     host: &Key,
 ) -> Result<(), ReconcileError> {
     let key = names::hold_annotation(&scope.uid);
-    let body = annotation(&key, Some(HOLD_ANNOTATION_VALUE));
+    let mut body = annotation(&key, Some(HOLD_ANNOTATION_VALUE));
+    if o.bmh.as_ref().is_some_and(|b| b.move_block.is_missing()) {
+        let block = names::move_block(&scope.uid);
+        body["metadata"]["annotations"][BLOCK_MOVE_ANNOTATION] = block.into();
+    }
     patch_host(scope, memory, host, "hold", body).await
 }
 
@@ -113,6 +118,16 @@ pub(super) async fn unblock_move(
 ) -> Result<(), ReconcileError> {
     let body = annotation(BLOCK_MOVE_ANNOTATION, None);
     patch_both(scope, memory, o, host, MoveBlock::is_ours, body).await
+}
+
+/// Lets clusterctl move the host again, where we made it wait (F9).
+pub(super) async fn unblock_host(
+    scope: &Scope,
+    memory: &Memory,
+    host: &Key,
+) -> Result<(), ReconcileError> {
+    let body = annotation(BLOCK_MOVE_ANNOTATION, None);
+    patch_host(scope, memory, host, "move_block", body).await
 }
 
 /// Patches the BareMetalHost and the object, where such a block was observed.

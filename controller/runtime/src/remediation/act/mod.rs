@@ -13,8 +13,9 @@ pub(super) mod power;
 use std::sync::Arc;
 
 use kube::Client;
+use rackhand_api::names::{BLOCK_MOVE_ANNOTATION, move_block};
 use rackhand_core::remediation::{Command, HostRef, HostView, Observation};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     RemediationMetrics,
@@ -75,12 +76,12 @@ pub(super) async fn carry_out(
     let policy = o.policy(memory.shell.state.as_ref()).cloned();
     let policy = policy.unwrap_or_default();
     let done: Result<(), ReconcileError> = match command {
-        Command::AddFinalizer => set_finalizer(scope, memory, true).await,
+        Command::AddFinalizer => set_finalizer(scope, memory, o, true).await,
         Command::RemoveFinalizer(_) => {
             release_all_holds(scope, memory, host).await;
-            set_finalizer(scope, memory, false).await
+            set_finalizer(scope, memory, o, false).await
         }
-        Command::AddHold => host::add_hold(scope, memory, &bmh_key(scope, host)?).await,
+        Command::AddHold => host::add_hold(scope, memory, o, &bmh_key(scope, host)?).await,
         Command::RenewHold => host::renew_hold(scope, memory, &bmh_key(scope, host)?).await,
         Command::RemoveHold => host::remove_hold(scope, memory, &bmh_key(scope, host)?).await,
         Command::RemoveOrphanedHolds { keys } => {
@@ -91,6 +92,7 @@ pub(super) async fn carry_out(
         Command::UnblockMove => {
             host::unblock_move(scope, memory, o, host.and_then(|h| h.bmh)).await
         }
+        Command::UnblockHost => host::unblock_host(scope, memory, &bmh_key(scope, host)?).await,
         Command::PowerOff {
             id,
             device,
@@ -245,7 +247,13 @@ fn bmh_key(scope: &Scope, host: Option<HostRef>) -> Result<Key, ReconcileError> 
     })
 }
 
-async fn set_finalizer(scope: &Scope, memory: &mut Memory, on: bool) -> Result<(), ReconcileError> {
+/// Sets or removes our finalizer, and with it what makes a move of the object wait: one write.
+async fn set_finalizer(
+    scope: &Scope,
+    memory: &mut Memory,
+    o: &Observation,
+    on: bool,
+) -> Result<(), ReconcileError> {
     let entry = memory.snapshot.object.clone().ok_or(ReconcileError::Gone)?;
     let ours = finalizer(scope.id.kind);
     let mut list = entry.object.metadata.finalizers.clone().unwrap_or_default();
@@ -253,7 +261,13 @@ async fn set_finalizer(scope: &Scope, memory: &mut Memory, on: bool) -> Result<(
     if on {
         list.push(ours.into());
     }
-    let body = json!({ "metadata": { "finalizers": list } });
+    let mut body = json!({ "metadata": { "finalizers": list } });
+    let block = o.object.move_block;
+    if on && block.is_missing() {
+        body["metadata"]["annotations"][BLOCK_MOVE_ANNOTATION] = move_block(&scope.uid).into();
+    } else if !on && block.is_ours() {
+        body["metadata"]["annotations"][BLOCK_MOVE_ANNOTATION] = Value::Null;
+    }
     let records = &scope.context.records;
     records.patch(scope, memory, "finalizer", body, false).await
 }

@@ -112,17 +112,13 @@ pub(super) async fn set_taint(
     memory.snapshot.keep_node(&patched);
     memory.shell.node.changed(node_facts(&patched, None));
     scope.context.index.apply_node(&cluster, patched);
-    let (reason, message) = if on {
-        (
-            "Tainted",
-            format!("out-of-service taint set on node {}", facts.name),
-        )
+    if on {
+        let message = format!("out-of-service taint set on node {}", facts.name);
+        scope.emit_event(false, "Tainted", &message);
     } else {
-        (
-            "Untainted",
-            format!("out-of-service taint removed from node {}", facts.name),
-        )
-    };
-    scope.emit_event(false, reason, &message);
+        // How the remediation ends is reported next.
+        let message = format!("out-of-service taint removed from node {}", facts.name);
+        scope.log_progress("Untainted", &message);
+    }
     Ok(())
 }

@@ -107,7 +107,10 @@ impl RemediationLoop {
                     break;
                 }
                 Err(ReconcileError::Gone) => break,
-                Err(ReconcileError::Failed(error)) => (Turn::Failed, Some(error)),
+                Err(ReconcileError::Failed(error)) => {
+                    let turn = error.put_off().map_or(Turn::Failed, Turn::PutOff);
+                    (turn, Some(error))
+                }
             };
             let pace = self.memory.shell.turned(turn, clock::monotonic_now());
             if let Some(error) = error {
@@ -206,8 +209,7 @@ impl RemediationLoop {
             }
             Next::Do(command) => {
                 for note in &decision.notes {
-                    self.scope
-                        .emit_event(note.warning, note.reason, &note.message);
+                    self.scope.tell(note, "");
                 }
                 if let Command::RemoveFinalizer(outcome) = command {
                     self.recorder

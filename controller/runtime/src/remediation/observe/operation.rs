@@ -148,7 +148,7 @@ fn apply_event(scope: &Scope, memory: &mut Memory, told: Option<OperationEvent>)
         Some(OperationEvent::Command { command, answer }) => {
             if !answer.is_empty() {
                 let message = format!("{command} sent to the BMC, answer: {answer}");
-                scope.emit_event(false, "CommandSent", &message);
+                scope.log_progress("CommandSent", &message);
             }
             return;
         }

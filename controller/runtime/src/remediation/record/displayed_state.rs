@@ -11,7 +11,7 @@ use rackhand_api::{
     kinds::power_remediation::PowerRemediationStatus,
     names::{BLOCKED_ANNOTATION, STATE_ANNOTATION},
 };
-use rackhand_core::remediation::{Phase, Reason, State, on_wall};
+use rackhand_core::remediation::{Phase, Reason, State, is_passed_at_once, on_wall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -41,7 +41,16 @@ use crate::{
 pub(in crate::remediation) struct RecordedStatus {
     /// The reason that was reported last.
     pub(in crate::remediation) shown: Option<DisplayedReason>,
+    /// The state of which the object has a copy, if this process has written it.
+    copied: Option<State>,
     status: Option<Value>,
+}
+
+impl RecordedStatus {
+    /// Whether the object has a copy of this state, as far as this process knows.
+    pub(super) fn is_copied(&self, state: Option<&State>) -> bool {
+        self.copied.as_ref() == state
+    }
 }
 
 /// A reason as reported to users.
@@ -146,12 +155,11 @@ impl StateRecorder {
         // Another text at the start is that of a leader that ended before it had recorded it.
         let is_told = lost.is_some() || self.recorded.shown.is_some();
         let displayed = displayed_state(scope.id.kind, &entry.object).ok().flatten();
+        let copied = self.recorded.copied.as_ref();
+        let wanted = copied.or(memory.shell.state.as_ref());
         let changed = || {
-            memory
-                .shell
-                .state
-                .clone()
-                .filter(|s| Some(s) != displayed.as_ref())
+            let state = memory.shell.state.clone();
+            state.filter(|_| wanted != displayed.as_ref())
         };
         let Some(state) = lost.or_else(changed) else {
             return Ok(());
@@ -167,7 +175,8 @@ impl StateRecorder {
         Ok(())
     }
 
-    /// Writes state and reason, then CAPM3's status if it has changed.
+    /// Writes state and reason, then CAPM3's status if it has changed. The copy of a state that is passed at once is
+    /// written when the remediation waits there.
     pub(in crate::remediation) async fn record(
         &mut self,
         scope: &Scope,
@@ -182,10 +191,16 @@ impl StateRecorder {
             now,
             ahead: clock::wall_ahead(),
         };
-        if scope.id.kind == Kind::PowerRemediation {
+        let before = memory.shell.state.as_ref();
+        let is_passed = state.is_some_and(|after| is_passed_at_once(before, after, reason));
+        if is_passed {
+            // Recorded below.
+        } else if scope.id.kind == Kind::PowerRemediation {
             record_power(scope, memory, state, reason, time).await?;
+            self.recorded.copied = state.cloned();
         } else {
             record_metal3(scope, memory, state, reason, time).await?;
+            self.recorded.copied = state.cloned();
         }
         if let Some(state) = state {
             remediation_state::write_record(scope, memory, state).await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rackhand_core::remediation::{Decision, Reason, State, Step};
+use rackhand_core::remediation::{Decision, Reason, State, Step, is_kept};
 
 use super::{
     Scope, StateRecorder,
@@ -44,7 +44,9 @@ impl StateRecorder {
             .context
             .history
             .step(&scope.uid, created, &decision.state);
-        history::record_history(scope, memory, None);
+        if is_kept(decision.state.step) {
+            history::record_history(scope, memory, None);
+        }
         let mut took = String::new();
         if let Some(before) = before.filter(|b| b.step != decision.state.step) {
             let time = Duration::try_from(now.duration_since(before.since)).unwrap_or_default();
@@ -75,11 +77,7 @@ impl StateRecorder {
         }
         show(scope, memory, &decision.state, &decision.reason);
         for note in &decision.notes {
-            scope.emit_event(
-                note.warning,
-                note.reason,
-                &format!("{}{took}", note.message),
-            );
+            scope.tell(note, &took);
         }
         Ok(())
     }
@@ -104,7 +102,7 @@ impl StateRecorder {
             overdue: until.is_some_and(|until| until <= now),
         };
         let old = self.recorded.shown.clone();
-        if old.as_ref() == Some(&new) {
+        if old.as_ref() == Some(&new) && self.recorded.is_copied(state.as_ref()) {
             return Ok(());
         }
         let is_new = old.as_ref().map(|s| s.label) != Some(new.label);

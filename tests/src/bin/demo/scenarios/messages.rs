@@ -199,8 +199,8 @@ fn event(reason: &str, note: &str) -> Option<Message> {
         "Holding" => Some(Rule::F2),
         "Tainted" => Some(Rule::F1),
         "FenceViolated" | "HoldLost" => Some(Rule::F3),
-        "Drained" => Some(Rule::F4),
-        "ConfirmingOff" | "LeaseRenewed" | "IdentityMismatch" => Some(Rule::F5),
+        "DrainSkipped" => Some(Rule::F4),
+        "LeaseRenewed" | "IdentityMismatch" => Some(Rule::F5),
         "FenceUnconfirmed" | "AwaitingConfirmation" => Some(Rule::F8),
         "DrainBlocked" | "AgentUnreachable" | "PowerOnUnconfirmed" | "Blocked" => Some(Rule::L1),
         _ => None,
@@ -234,13 +234,13 @@ mod tests {
     #[test]
     fn event_keeps_its_text_and_gets_its_rule() {
         let said = mk_event(
-            "Drained",
-            "no pod and no volume is left (2 of them) (Draining took 0.1 s)",
+            "DrainSkipped",
+            "the host is switched on with pods left (2 of them) (Draining took 0.1 s)",
         );
         let wanted = Message {
             who: "Rackhand",
             rule: Some(Rule::F4),
-            what: "Drained: no pod and no volume is left (2 of them)".into(),
+            what: "DrainSkipped: the host is switched on with pods left (2 of them)".into(),
         };
         assert_eq!(said, Some(wanted));
         assert_eq!(mk_event("Overdue", "said by the step"), None);

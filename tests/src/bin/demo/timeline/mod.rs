@@ -113,7 +113,7 @@ impl<'a> Timeline<'a> {
         seen
     }
 
-    /// Dates the evidence and the taint by the Events that report them, which have the time of the change: what is
+    /// Dates the evidence and the taint by the Event of the taint, which rests on the one and reports the other: what is
     /// polled is seen later, maybe after what it has led to.
     fn date_by_events(&mut self, seen: &mut [Moment]) {
         let reported = |seen: &[Moment], wanted: &str| {
@@ -122,11 +122,10 @@ impl<'a> Timeline<'a> {
             );
             events.next().map(|moment| moment.at)
         };
-        let of_evidence = reported(seen, "ConfirmingOff");
         let of_taint = reported(seen, "Tainted");
         for moment in seen {
             let (event, when) = match moment.fact {
-                Fact::Evidence { .. } => (of_evidence, &mut self.moments.confirmed),
+                Fact::Evidence { .. } => (of_taint, &mut self.moments.confirmed),
                 Fact::Taint { there: true, .. } => (of_taint, &mut self.moments.tainted),
                 _ => continue,
             };

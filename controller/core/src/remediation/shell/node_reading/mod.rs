@@ -125,9 +125,8 @@ fn age(asked: Timestamp, now: Timestamp) -> Option<Duration> {
 /// How long a reading may be kept in a step.
 fn longest(step: Step) -> Duration {
     match step {
-        // Its pods are listed with each observation, and the Node belongs to them (F4).
-        Step::Draining => LATEST_READING_AGE,
-        Step::ConfirmingOff | Step::Tainting => KEPT_WHILE_OFF,
+        // The end of the drain rests on a younger one, and so does each deletion of pods.
+        Step::ConfirmingOff | Step::Tainting | Step::Draining => KEPT_WHILE_OFF,
         Step::Pending
         | Step::Holding
         | Step::PoweringOff
@@ -190,6 +189,7 @@ fn needed_by_command(state: Option<&State>, command: &Command) -> Needed {
         | Command::Release
         | Command::RemoveHold
         | Command::UnblockMove
+        | Command::UnblockHost
         | Command::RemoveTaint
         // The Node is read live immediately before each of these pods is deleted.
         | Command::DeletePods { .. } => Needed::Recent,

@@ -1,6 +1,7 @@
 use super::*;
 use crate::remediation::{
-    Interrupt, OffEvidence, PinnedNode, PowerDevice, Reason, RemediationOutcome, TaintOwner,
+    Interrupt, OffEvidence, PinnedNode, PowerDevice, Reason, RemediationOutcome, Shell, TaintOwner,
+    Turn,
 };
 
 fn at(seconds: i64) -> Timestamp {
@@ -123,7 +124,8 @@ fn f5_reading_is_kept_for_a_bounded_time() {
     assert!(!age_is_short(Step::Booting, 0, 30));
     assert!(age_is_short(Step::Tainting, 0, 9));
     assert!(!age_is_short(Step::Tainting, 0, 10));
-    assert!(!age_is_short(Step::Draining, 0, 2), "read beside its pods");
+    assert!(age_is_short(Step::Draining, 0, 9));
+    assert!(!age_is_short(Step::Draining, 0, 10));
     assert!(!age_is_short(Step::Booting, 5, 0), "the clock was set back");
     let mut first = mk_read(0);
     let none = first.standing(Some(&mk_seen()), None, at(0));
@@ -322,4 +324,15 @@ fn answer_to_a_change_keeps_the_lease_that_was_read() {
     };
     reading.changed(other);
     assert_eq!(reading.kept, Some(kept), "of another Node");
+}
+
+#[test]
+fn reading_is_read_again_after_a_failure_and_not_because_a_call_was_put_off() {
+    let mut shell = Shell::new("uid");
+    shell.node = mk_read(0);
+    shell.turned(Turn::PutOff(Duration::from_secs(1)), at(0));
+    assert!(shell.node.kept.is_some());
+    assert_eq!(shell.failures, 1);
+    shell.turned(Turn::Failed, at(0));
+    assert_eq!((shell.node.kept, shell.failures), (None, 2));
 }

@@ -10,7 +10,7 @@ use super::{
     super::{
         NodeFacts, OffEvidence, PinnedNode, Reason, State, Step, Taint, TaintOwner, WorkloadView,
     },
-    Command, Decision, RECHECK, RemediationOutcome, StepContext, after,
+    Command, Decision, Next, RECHECK, RemediationOutcome, StepContext, after,
     node::identity::contradiction_with_pinned,
 };
 
@@ -73,7 +73,7 @@ impl StepContext<'_> {
             && s.attempt.taint != Some(TaintOwner::Us)
             && !self.o.object.node_backup;
         if self.has_booted(&s) || nothing_to_undo {
-            return self.to(s, Step::Restoring, Reason::WaitingForHealth);
+            return self.restored(s);
         }
         if let Some(d) = self.boots_as_other_node(&s, false) {
             return d;
@@ -96,6 +96,33 @@ impl StepContext<'_> {
                 s.attempt.end_reason = Some(Reason::BootTimeout);
                 self.to(s, Step::Restoring, Reason::BootTimeout)
             }
+        }
+    }
+
+    /// Removes what was added, and ends, without a record of the step for it: what is removed is recorded as ours, and
+    /// its removal may be repeated. The step is entered where something has to be waited for.
+    fn restored(&self, s: State) -> Decision {
+        let d = self.restoring(s.clone());
+        let needs_no_step = match &d.next {
+            Next::Do(command) => matches!(
+                command,
+                Command::RemoveTaint
+                    | Command::RestoreNode
+                    | Command::RemoveHold
+                    | Command::UnblockMove
+                    | Command::UnblockHost
+                    | Command::CollectBootLog
+                    | Command::EndMachineRequest
+                    | Command::RemoveFinalizer(_)
+            ),
+            Next::Done(_) => true,
+            Next::Write if d.state.step == s.step => d.state.attempt.handover == s.attempt.handover,
+            Next::Write => d.state.step == Step::Succeeded,
+            Next::Wait(_) => false,
+        };
+        match needs_no_step {
+            true => d,
+            false => self.to(s, Step::Restoring, Reason::WaitingForHealth),
         }
     }
 
@@ -186,7 +213,7 @@ impl StepContext<'_> {
         if self.holds() {
             return self.act(s, Reason::WaitingForHealth, Command::RemoveHold);
         }
-        if let Some(d) = self.unblock_move(&s, Reason::WaitingForHealth) {
+        if let Some(d) = self.unblock_before_end(&s, Reason::WaitingForHealth) {
             return d;
         }
         let is_renamed = matches!(s.attempt.end_reason, Some(Reason::OtherNodeOnHost(_)));

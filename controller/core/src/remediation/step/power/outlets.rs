@@ -90,6 +90,7 @@ impl StepContext<'_> {
         d.notes = vec![Note {
             warning: true,
             reason: "OutletsFound",
+            step: None,
             message: format!(
                 "by the journal of the agent, outlets {} were switched off for this remediation after its state \
                  was written: they are switched on again before it ends",
@@ -266,6 +267,7 @@ impl StepContext<'_> {
         d.notes = vec![Note {
             warning: true,
             reason: "OutletsNotListed",
+            step: None,
             message: format!(
                 "the inventory of the agent names no outlets of this host any more, so outlets {names}, which \
                  may be off, are not switched on: make sure that they are on"
