@@ -59,7 +59,7 @@ pub use outdated::{EntryProgress, JournalEntry, JournalFacts, is_outdated};
 pub use outlets::{OUTLETS_PROTOCOL, OutletStage, OutletUse, PowerDevice};
 pub use policy::version::node_action;
 pub use policy::{
-    DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, OnExhausted, PodDeletion, Policy,
+    DrainPolicy, EvictionPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, OnExhausted, PodDeletion, Policy,
     PolicyError, Strategy, UnreachablePolicy,
 };
 pub use reason::{APPROVE, Reason, WORDS_IGNORED, WordsOfPersons};

@@ -108,6 +108,7 @@ pub(super) fn strategy(policy: Option<&Policy>) -> String {
     let strategy = match policy.strategy {
         Strategy::Reboot => "Reboot: off, move the workload, on",
         Strategy::PowerOff => "PowerOff: off, move the workload, stay off",
+        Strategy::Evict => "Evict: move the workload, stay on",
         Strategy::PowerCycleFirst => "PowerCycleFirst: off and on, then as Reboot",
     };
     let exhausted = match policy.on_exhausted {

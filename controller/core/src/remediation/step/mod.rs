@@ -438,7 +438,8 @@ impl StepContext<'_> {
 
     /// Whether the host stays off after its workload has moved.
     pub(super) fn keeps_off(&self, s: &State) -> bool {
-        (s.strategy == Strategy::PowerOff || s.keep_off.is_some()) && self.withdrawn().is_none()
+        let stays_off = matches!(s.strategy, Strategy::PowerOff | Strategy::Evict);
+        (stays_off || s.keep_off.is_some()) && self.withdrawn().is_none()
     }
 
     pub(super) fn agent_down(&self) -> Option<&str> {
