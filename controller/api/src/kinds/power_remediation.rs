@@ -13,7 +13,8 @@
 use jiff::Timestamp;
 use kube::CustomResource;
 use rackhand_core::remediation::{
-    DrainPolicy, EvictionPolicy, NodeGonePolicy, OnExhausted, PodDeletion, Step, Strategy, UnreachablePolicy,
+    DrainPolicy, EvictionPolicy, NodeGonePolicy, OnExhausted, PodDeletion, Step, Strategy,
+    UnreachablePolicy,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -321,4 +322,6 @@ pub enum InPlace {
     PowerOff,
     /// The out-of-service taint on the Node.
     Taint,
+    /// The Node was cordoned.
+    Cordon,
 }

@@ -126,7 +126,7 @@ fn began_before(state: &State, (number, started): AttemptKey) -> bool {
 /// The last position that a remediation in this state can have reached; `None` if it only ends from here.
 fn reached(s: &State) -> Option<Position> {
     let (what, tries) = match s.step {
-        Step::Pending | Step::Retrying | Step::Holding => (0, 0),
+        Step::Pending | Step::Retrying | Step::Evicting | Step::Evicted | Step::Holding => (0, 0),
         Step::PoweringOff | Step::AwaitingConfirmation => (OFF, s.tries),
         Step::ConfirmingOff | Step::Tainting | Step::Draining | Step::Fenced => (OFF, u32::MAX),
         Step::PoweringOn => (ON, s.tries),

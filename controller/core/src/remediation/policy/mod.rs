@@ -304,7 +304,9 @@ impl Policy {
             Step::Holding if s.attempt.evidence.is_none() && !self.evidence_timeout.is_zero() => {
                 since(s.since, self.evidence_timeout)
             }
+            Step::Evicting => (s.attempt.eviction.as_ref()).map(|eviction| eviction.until),
             Step::Holding
+            | Step::Evicted
             | Step::Fenced
             | Step::Aborting
             | Step::Succeeded

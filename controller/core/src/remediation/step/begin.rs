@@ -102,7 +102,7 @@ impl StepContext<'_> {
         s.other_node = None;
         s.former_lease = None;
         self.record_node(&mut s);
-        self.to(s, Step::Holding, Reason::Started)
+        self.leave_pending(s)
     }
 
     /// Waits while the owner of the Machine updates it in place, as it announces: a power-off in the middle could
@@ -288,8 +288,11 @@ impl StepContext<'_> {
         Some(self.wait_to_begin(s, why))
     }
 
-    fn wait_to_begin(&self, s: &State, why: Reason) -> Decision {
-        if let Some(d) = self.unblock_move(s, why.clone()) {
+    pub(super) fn wait_to_begin(&self, s: &State, why: Reason) -> Decision {
+        if let Some(d) = self
+            .uncordon(s, &why)
+            .or_else(|| self.unblock_move(s, why.clone()))
+        {
             return d;
         }
         let step = if s.attempts.is_empty() {
@@ -297,11 +300,13 @@ impl StepContext<'_> {
         } else {
             Step::Retrying
         };
-        self.to(s.clone(), step, why)
+        let mut s = s.clone();
+        s.cordoned = None;
+        self.to(s, step, why)
     }
 
     /// F16: gives way to an owner that services or deprovisions the host before anything was switched.
-    fn taken_before_off(&self, s: &State) -> Option<Decision> {
+    pub(super) fn taken_before_off(&self, s: &State) -> Option<Decision> {
         let bmh = self.o.bmh.as_ref().filter(|b| !b.detached)?;
         let why = self.owner_works_on(bmh)?;
         if let Some(d) = self.cancel_interrupt(s, &why) {

@@ -102,6 +102,23 @@ pub enum Command {
     AddTaint,
     /// Removes the out-of-service taint from the Node.
     RemoveTaint,
+    /// Keeps the scheduler from the Node.
+    Cordon {
+        /// UID of the Node.
+        node: String,
+    },
+    /// Lets the scheduler use a Node again that this remediation has cordoned.
+    Uncordon {
+        /// UID of the Node.
+        node: String,
+    },
+    /// Evicts pods of the cordoned Node through the Eviction API.
+    EvictPods {
+        /// UID of the Node.
+        node: String,
+        /// The pods, as they were observed.
+        pods: Vec<PodRef>,
+    },
     /// Deletes pods of the tainted Node, with grace period 0.
     DeletePods {
         /// UID of the Node.
@@ -259,7 +276,7 @@ fn takes_host(decision: &Decision) -> bool {
         && !decision.state.step.is_terminal();
     adds_finalizer
         || decision.next == Next::Do(Command::AddFinalizer)
-        || decision.state.step == Step::Holding
+        || decision.state.step.takes_host()
 }
 
 /// `t + d`, saturating at the latest representable time.
@@ -298,6 +315,8 @@ impl StepContext<'_> {
         }
         match s.step {
             Step::Pending | Step::Retrying => self.pending(s),
+            Step::Evicting => self.evicting(s),
+            Step::Evicted => self.stay_evicted(s),
             Step::Holding => self.holding(s),
             Step::PoweringOff | Step::AwaitingConfirmation => self.powering_off(s),
             Step::ConfirmingOff => self.confirming_off(s),
@@ -412,7 +431,10 @@ impl StepContext<'_> {
         if self.holds() {
             return self.act(state, reason, Command::RemoveHold);
         }
-        if let Some(d) = self.unblock_move(&state, reason.clone()) {
+        if let Some(d) = self
+            .uncordon(&state, &reason)
+            .or_else(|| self.unblock_move(&state, reason.clone()))
+        {
             return d;
         }
         if self.o.object.finalizer && self.owns_finalizer(&state) && state.rival.is_none() {

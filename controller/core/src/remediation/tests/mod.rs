@@ -9,6 +9,7 @@ mod concurrency;
 mod confirmation;
 mod crash;
 mod driver;
+mod eviction;
 mod evidence;
 mod exits;
 mod explanation;

@@ -3,6 +3,7 @@
 //! Does exactly what the command says; every command may be repeated.
 
 mod escalate;
+mod evictions;
 mod evidence;
 mod host;
 pub(super) mod node;
@@ -181,6 +182,11 @@ pub(super) async fn carry_out(
         }
         Command::AddTaint => node::set_taint(scope, memory, o, true).await,
         Command::RemoveTaint => node::set_taint(scope, memory, o, false).await,
+        Command::Cordon { node } => node::set_cordon(scope, memory, o, node, true).await,
+        Command::Uncordon { node } => node::set_cordon(scope, memory, o, node, false).await,
+        Command::EvictPods { node, pods } => {
+            evictions::evict_pods(scope, memory, o, node, pods).await
+        }
         Command::DeletePods { node, pods } => pods::delete_pods(scope, memory, o, node, pods).await,
         Command::BackUpNode => node_backup::back_up_node(scope, memory, o).await,
         Command::DeleteNode { uid } => node_backup::delete_node(scope, memory, o, uid).await,

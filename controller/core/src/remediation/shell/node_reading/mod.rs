@@ -126,9 +126,10 @@ fn age(asked: Timestamp, now: Timestamp) -> Option<Duration> {
 fn longest(step: Step) -> Duration {
     match step {
         // Its pods are listed with each observation, and the Node belongs to them (F4).
-        Step::Draining => LATEST_READING_AGE,
+        Step::Evicting | Step::Draining => LATEST_READING_AGE,
         Step::ConfirmingOff | Step::Tainting => KEPT_WHILE_OFF,
         Step::Pending
+        | Step::Evicted
         | Step::Holding
         | Step::PoweringOff
         | Step::AwaitingConfirmation
@@ -191,7 +192,9 @@ fn needed_by_command(state: Option<&State>, command: &Command) -> Needed {
         | Command::RemoveHold
         | Command::UnblockMove
         | Command::RemoveTaint
-        // The Node is read live immediately before each of these pods is deleted.
+        | Command::Uncordon { .. }
+        // The Node is read live immediately before each of these pods is deleted or evicted.
+        | Command::EvictPods { .. }
         | Command::DeletePods { .. } => Needed::Recent,
         // baremetal-operator switches off what has our hold key.
         Command::AddHold
@@ -199,6 +202,7 @@ fn needed_by_command(state: Option<&State>, command: &Command) -> Needed {
         | Command::CollectEvidence { interrupt: Some(_) }
         | Command::PowerOff { .. }
         | Command::AddTaint
+        | Command::Cordon { .. }
         | Command::BackUpNode
         | Command::DeleteNode { .. }
         | Command::RestoreNode
@@ -222,7 +226,10 @@ fn needed_by_write(before: &State, after: &State) -> Needed {
     );
     let is_beginning = matches!(
         (before.step, after.step),
-        (Step::Pending | Step::Retrying, Step::Holding)
+        (
+            Step::Pending | Step::Retrying,
+            Step::Holding | Step::Evicting
+        )
     );
     let is_drained = (before.step, after.step) == (Step::Draining, Step::PoweringOn);
     if before.step != after.step && !is_of_power {
