@@ -274,6 +274,8 @@ pub const HOLD_ANNOTATION_PREFIX: &str = "reboot.metal3.io/rackhand-";
 pub const CAPM3_HOLD_ANNOTATION_PREFIX: &str = "reboot.metal3.io/metal3-remediation-";
 /// The value of our hold key: power off at once, without a shutdown of the operating system.
 pub const HOLD_ANNOTATION_VALUE: &str = r#"{"mode":"hard"}"#;
+/// The same, by which baremetal-operator asks the operating system to shut down first.
+pub const SOFT_HOLD_ANNOTATION_VALUE: &str = r#"{"mode":"soft"}"#;
 /// The field in the value of our hold key that says when the value was last changed. baremetal-operator ignores
 /// fields that it does not know.
 pub const HOLD_RENEWED_FIELD: &str = "renewed";

@@ -320,7 +320,8 @@ impl World {
                     self.process.shell.pod_deleted(pod.clone(), Ok(()));
                 }
             }
-            Command::Cordon { .. }
+            Command::SoftOff { .. }
+            | Command::Cordon { .. }
             | Command::Uncordon { .. }
             | Command::EvictPods { .. }
             | Command::BackUpNode

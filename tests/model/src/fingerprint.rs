@@ -200,6 +200,7 @@ fn hash_attempt<H: Hasher>(attempt: &Attempt, asked: Option<Timestamp>, h: &mut 
         update,
         update_refusals,
         eviction,
+        soft_off,
         off,
         outlets,
         lease_at_off,
@@ -214,7 +215,7 @@ fn hash_attempt<H: Hasher>(attempt: &Attempt, asked: Option<Timestamp>, h: &mut 
         end_reason,
     } = attempt;
     (number, started, power_on_repeats, node_action).hash(h);
-    (update, update_refusals, eviction).hash(h);
+    (update, update_refusals, eviction, soft_off).hash(h);
     (node, lease_at_off, taint, drained.is_some(), on).hash(h);
     (handover, end_reason, outlets).hash(h);
     // Nothing else of it decides anything.

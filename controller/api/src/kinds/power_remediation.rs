@@ -178,10 +178,12 @@ pub struct StepTimeouts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 30))]
     pub hold_seconds: Option<i32>,
-    /// ShuttingDown: how long the operating system may take to shut down before
-    /// the power is cut; 0, the default, sends no soft off.
+    /// ShuttingDown, or PoweringOff with a BareMetalHost, whose
+    /// baremetal-operator does it: how long the operating system of a host whose
+    /// kubelet answers may take to shut down before the power is cut; 0, the
+    /// default, sends no soft off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 3600))]
+    #[schemars(range(min = 0, max = 600))]
     pub soft_off_seconds: Option<i32>,
     /// PoweringOff: how long one try may take to switch off, until the BMC has
     /// confirmed it. After three tries a person is asked, and the tries go on.

@@ -36,6 +36,9 @@ pub(super) fn command_message(command: &Command) -> String {
             "makes clusterctl wait before it moves this object or the host".into()
         }
         Command::UnblockMove => "lets clusterctl move this object and the host".into(),
+        Command::SoftOff { id, .. } => {
+            format!("requests a soft off from the agent (operation {id})")
+        }
         Command::PowerOff { id, device, .. } => {
             let by = by_device(*device);
             format!("requests a power-off{by} from the agent (operation {id})")
@@ -140,6 +143,9 @@ pub(super) fn following_steps(state: Option<&State>, policy: Option<&Policy>) ->
         }
         Step::Evicting => {
             "once its pods have left, or their time is over: switch off, have the BMC confirm it, taint the node"
+        }
+        Step::ShuttingDown => {
+            "once it is off, or its time is over: switch off, have the BMC confirm it, taint the node"
         }
         Step::Evicted => "stay on until this object is deleted; then uncordon the node",
         Step::Pending | Step::Retrying | Step::Holding if cycles => {

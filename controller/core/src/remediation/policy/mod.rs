@@ -271,6 +271,9 @@ impl Policy {
         match s.step {
             Step::PoweringOff => {
                 let grace = match s.mode {
+                    Mode::Cooperative if s.attempt.soft_off => {
+                        self.cooperative_grace.max(self.soft_off_timeout)
+                    }
                     Mode::Cooperative => self.cooperative_grace,
                     Mode::Direct => Duration::ZERO,
                 };
@@ -304,6 +307,7 @@ impl Policy {
             Step::Holding if s.attempt.evidence.is_none() && !self.evidence_timeout.is_zero() => {
                 since(s.since, self.evidence_timeout)
             }
+            Step::ShuttingDown => since(s.since, self.soft_off_timeout),
             Step::Evicting => (s.attempt.eviction.as_ref()).map(|eviction| eviction.until),
             Step::Holding
             | Step::Evicted

@@ -56,6 +56,7 @@ pub enum Reason {
     ClusterGone(String),
     HostGone(String),
     StateLost(String),
+    ShuttingDown,
     PowerOffRunning,
     FenceUnconfirmed(String),
     IdentityMismatch(String),

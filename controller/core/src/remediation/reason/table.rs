@@ -224,6 +224,13 @@ impl Reason {
                     "nothing is recorded about what this remediation has done, and {what}. Nothing is switched"
                 ),
             ),
+            Self::ShuttingDown => row(
+                Rackhand,
+                format_args!(
+                    "the operating system of the host was asked to shut down; the power is cut after that, or when its \
+                     time is over"
+                ),
+            ),
             Self::PowerOffRunning => row(
                 Rackhand,
                 format_args!("switching the host off; not confirmed off yet"),

@@ -38,6 +38,8 @@ pub enum Step {
     Evicted,
     /// The hold is put on the BareMetalHost.
     Holding,
+    /// The operating system of the host shuts down, before the power is cut.
+    ShuttingDown,
     /// The host is switched off.
     PoweringOff,
     /// The power state is read from the BMC.
@@ -277,6 +279,9 @@ pub struct Attempt {
     /// How its pods leave the host before it is switched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction: Option<Box<Eviction>>,
+    /// Whether the operating system is asked to shut down first. Written before it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub soft_off: bool,
     /// The evidence that the host is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<OffEvidence>,
@@ -327,6 +332,7 @@ impl Attempt {
             update: None,
             update_refusals: 0,
             eviction: None,
+            soft_off: false,
             off: None,
             outlets: None,
             lease_at_off: None,
@@ -516,6 +522,7 @@ impl State {
             | Step::Evicting
             | Step::Evicted
             | Step::Holding
+            | Step::ShuttingDown
             | Step::PoweringOff
             | Step::AwaitingConfirmation
             | Step::ConfirmingOff

@@ -358,18 +358,18 @@ impl StepContext<'_> {
             return d;
         }
         if self.o.bmh.is_some() && !self.holds() {
+            // Its owner asks the operating system as soon as it sees the hold.
+            if s.mode == Mode::Cooperative && !s.attempt.soft_off && self.wants_soft_off(&s) {
+                s.attempt.soft_off = true;
+                return self.quiet_write(s, Reason::Holding);
+            }
             return self.act(s, Reason::Holding, Command::AddHold);
         }
         s = self.with_collected_evidence(s);
-        s.agent_holds = true;
-        // A confirmation that is there already was not requested in this attempt.
-        s.confirmation_used = self.person_confirms();
-        let grace = match s.mode {
-            Mode::Cooperative => self.policy.cooperative_grace,
-            Mode::Direct => Duration::ZERO,
-        };
-        let limit = self.policy.power_off_timeout.saturating_add(grace);
-        let d = self.to(s, Step::PoweringOff, Reason::PowerOffRunning);
-        self.pinned_with(d, limit)
+        if s.mode == Mode::Direct && self.wants_soft_off(&s) {
+            s.attempt.soft_off = true;
+            return self.to(s, Step::ShuttingDown, Reason::ShuttingDown);
+        }
+        self.power_off_next(s)
     }
 }

@@ -56,6 +56,17 @@ pub enum Command {
     BlockMove,
     /// Removes that annotation where it is ours.
     UnblockMove,
+    /// Begins a soft off at the agent.
+    SoftOff {
+        /// Id of the operation.
+        id: String,
+        /// Time for the operating system to shut down.
+        limit: Duration,
+        /// System UUID that the BMC must report (F5); empty if unknown.
+        system_uuid: String,
+        /// Serial number that the BMC must report (F5); empty if unknown.
+        serial: String,
+    },
     /// Begins a hard power-off at the agent.
     PowerOff {
         /// Id of the operation.
@@ -217,6 +228,7 @@ pub(super) const RECHECK: Duration = Duration::from_secs(15);
 /// evidence of an earlier attempt.
 pub fn operation_id(uid: &str, state: &State) -> Option<String> {
     let what = match state.step {
+        Step::ShuttingDown => "soft-off",
         Step::PoweringOff | Step::AwaitingConfirmation => "off",
         Step::PoweringOn => "on",
         Step::Aborting => "undo",
@@ -318,6 +330,7 @@ impl StepContext<'_> {
             Step::Evicting => self.evicting(s),
             Step::Evicted => self.stay_evicted(s),
             Step::Holding => self.holding(s),
+            Step::ShuttingDown => self.shutting_down(s),
             Step::PoweringOff | Step::AwaitingConfirmation => self.powering_off(s),
             Step::ConfirmingOff => self.confirming_off(s),
             Step::Tainting => self.tainting(s),

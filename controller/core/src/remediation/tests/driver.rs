@@ -434,6 +434,8 @@ impl Run {
                 }
                 w.cluster.taint = Taint::Absent;
             }
+            // No plan asks for one; soft_off.rs has the tests.
+            Command::SoftOff { .. } => return false,
             Command::Cordon { node } => {
                 if w.workload_down || *node != format!("n7-{}", w.cluster.deleted) {
                     return false;

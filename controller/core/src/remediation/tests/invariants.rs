@@ -83,8 +83,12 @@ impl Run {
         }
         let evicted = self.state.as_ref().is_some_and(|s| s.step == Step::Evicted);
         if self.outcome.is_none() && evicted {
-            if w.hosts[0].offs > 0 || !w.cluster.cordoned {
-                w.fail("a host that is to stay on was switched, or takes pods");
+            if w.cluster.node && !w.cluster.cordoned {
+                w.fail("a Node whose pods have left takes pods");
+            }
+            let mut commands = self.commands.iter();
+            if commands.any(|command| matches!(command, Command::PowerOff { .. })) {
+                w.fail("a host that is to stay on was switched");
             }
             return;
         }

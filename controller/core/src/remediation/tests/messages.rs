@@ -45,6 +45,7 @@ fn all() -> Vec<Reason> {
         Reason::ClusterGone("metal/c".into()),
         Reason::HostGone(x()),
         Reason::StateLost("node-7 is tainted".into()),
+        Reason::ShuttingDown,
         Reason::PowerOffRunning,
         Reason::FenceUnconfirmed("no answer".into()),
         Reason::IdentityMismatch("serial X, not Y".into()),

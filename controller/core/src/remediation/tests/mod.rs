@@ -38,6 +38,7 @@ mod pods;
 mod policies;
 mod power_authority;
 mod random_runs;
+mod soft_off;
 mod strategies;
 mod waiting;
 mod withdrawn;

@@ -8,8 +8,9 @@ use kube::{
 };
 use rackhand_api::names::{
     self, BLOCK_MOVE_ANNOTATION, HOLD_ANNOTATION_PREFIX, HOLD_ANNOTATION_VALUE,
+    SOFT_HOLD_ANNOTATION_VALUE,
 };
-use rackhand_core::remediation::{MoveBlock, Observation};
+use rackhand_core::remediation::{MoveBlock, Observation, Step};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -21,14 +22,21 @@ use crate::{
     },
 };
 
-/// Sets our own hold key (F2).
+/// Sets our own hold key (F2). With its first power-off, baremetal-operator asks the operating system to shut down where
+/// the remediation does, and cuts the power if that fails.
 pub(super) async fn add_hold(
     scope: &Scope,
     memory: &Memory,
     host: &Key,
 ) -> Result<(), ReconcileError> {
     let key = names::hold_annotation(&scope.uid);
-    let body = annotation(&key, Some(HOLD_ANNOTATION_VALUE));
+    let state = memory.shell.state.as_ref();
+    let is_soft = state.is_some_and(|s| s.step == Step::Holding && s.attempt.soft_off);
+    let value = match is_soft {
+        true => SOFT_HOLD_ANNOTATION_VALUE,
+        false => HOLD_ANNOTATION_VALUE,
+    };
+    let body = annotation(&key, Some(value));
     patch_host(scope, memory, host, "hold", body).await
 }
 

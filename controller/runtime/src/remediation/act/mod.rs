@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use rackhand_core::remediation::{Command, HostRef, HostView, Observation};
+use rackhand_proto::v1;
 use serde_json::json;
 
 use super::{
@@ -91,6 +92,20 @@ pub(super) async fn carry_out(
         Command::BlockMove => host::block_move(scope, memory, o, host.and_then(|h| h.bmh)).await,
         Command::UnblockMove => {
             host::unblock_move(scope, memory, o, host.and_then(|h| h.bmh)).await
+        }
+        Command::SoftOff {
+            id,
+            limit,
+            system_uuid,
+            serial,
+        } => {
+            let expect = v1::SystemIdentity {
+                system_uuid: system_uuid.clone(),
+                serial: serial.clone(),
+                ..v1::SystemIdentity::default()
+            };
+            let host = host_of(scope, host)?;
+            return power::soft_off(scope, memory, &host, id, *limit, expect).await;
         }
         Command::PowerOff {
             id,

@@ -131,6 +131,7 @@ fn longest(step: Step) -> Duration {
         Step::Pending
         | Step::Evicted
         | Step::Holding
+        | Step::ShuttingDown
         | Step::PoweringOff
         | Step::AwaitingConfirmation
         | Step::Fenced
@@ -200,6 +201,7 @@ fn needed_by_command(state: Option<&State>, command: &Command) -> Needed {
         Command::AddHold
         | Command::RemoveOrphanedHolds { .. }
         | Command::CollectEvidence { interrupt: Some(_) }
+        | Command::SoftOff { .. }
         | Command::PowerOff { .. }
         | Command::AddTaint
         | Command::Cordon { .. }

@@ -347,6 +347,11 @@ impl StepContext<'_> {
         s.strategy == Strategy::Evict || self.policy.eviction_blocked != EvictionPolicy::Proceed
     }
 
+    /// Whether the operating system of the host still does something, as far as its Node tells.
+    pub(in crate::remediation::step) fn can_end_pods(&self, s: &State) -> bool {
+        matches!(self.outlook(s), Outlook::Alive(_))
+    }
+
     fn outlook(&self, s: &State) -> Outlook<'_> {
         match &self.o.workload {
             WorkloadView::Present(node) if self.is_dead(s, node) => Outlook::Dead,

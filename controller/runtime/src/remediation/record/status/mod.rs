@@ -286,7 +286,9 @@ fn in_place(state: &State, held: bool) -> Vec<InPlace> {
     if state.step.is_terminal() {
         return list;
     }
-    if state.agent_holds || state.attempt.off.is_some() && state.attempt.on.is_none() {
+    let shuts_down = state.step == Step::ShuttingDown;
+    if state.agent_holds || shuts_down || state.attempt.off.is_some() && state.attempt.on.is_none()
+    {
         list.push(InPlace::PowerOff);
     }
     if state.attempt.taint == Some(TaintOwner::Us) {
