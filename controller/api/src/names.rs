@@ -125,6 +125,11 @@ pub const POD_DELETION_ANNOTATION: &str = "rackhand.dev/pod-deletion";
 pub const POD_DELETION_IMMEDIATE: &str = "Immediate";
 /// The garbage collector of pods deletes the pods.
 pub const POD_DELETION_POD_GC: &str = "PodGC";
+/// On a Metal3Remediation (also from its template) or on its Cluster: with the value `true` the pods of a host that is
+/// still on are evicted before it is switched off, as by a PowerRemediation.
+pub const EVICT_ANNOTATION: &str = "rackhand.dev/evict";
+/// On a Node that a remediation has cordoned: the UID of the remediation, which uncordons it.
+pub const CORDONED_BY_ANNOTATION: &str = "rackhand.dev/cordoned-by";
 /// On a Metal3Remediation (also from its template) or on its Cluster: how long its power-off may be delayed to
 /// collect evidence, as a Go duration; 0s collects none.
 pub const EVIDENCE_TIMEOUT_ANNOTATION: &str = "rackhand.dev/evidence-timeout";
@@ -275,6 +280,8 @@ pub const HOLD_ANNOTATION_PREFIX: &str = "reboot.metal3.io/rackhand-";
 pub const CAPM3_HOLD_ANNOTATION_PREFIX: &str = "reboot.metal3.io/metal3-remediation-";
 /// The value of our hold key: power off at once, without a shutdown of the operating system.
 pub const HOLD_ANNOTATION_VALUE: &str = r#"{"mode":"hard"}"#;
+/// The same, by which baremetal-operator asks the operating system to shut down first.
+pub const SOFT_HOLD_ANNOTATION_VALUE: &str = r#"{"mode":"soft"}"#;
 /// The field in the value of our hold key that says when the value was last changed. baremetal-operator ignores
 /// fields that it does not know.
 pub const HOLD_RENEWED_FIELD: &str = "renewed";

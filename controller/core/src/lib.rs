@@ -13,7 +13,7 @@ pub mod overview;
 pub mod preflight;
 pub mod rehearsal;
 pub mod remediation;
-pub mod triggers;
 pub mod signals;
+pub mod triggers;
 pub mod values;
 pub mod watches;

@@ -325,7 +325,11 @@ impl World {
                     self.process.shell.pod_deleted(pod.clone(), Ok(()));
                 }
             }
-            Command::BackUpNode
+            Command::SoftOff { .. }
+            | Command::Cordon { .. }
+            | Command::Uncordon { .. }
+            | Command::EvictPods { .. }
+            | Command::BackUpNode
             | Command::DeleteNode { .. }
             | Command::RestoreNode
             | Command::Escalate { .. } => return false,

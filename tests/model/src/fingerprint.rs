@@ -141,6 +141,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         failure,
         cluster,
         host,
+        cordoned,
         agent_holds,
         pinned,
         confirmation_used,
@@ -157,7 +158,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
     (step, since, tries, power_off_repeats, retry_at, mode).hash(h);
     (strategy, causes, keep_off, failure, cluster, host).hash(h);
     (agent_holds, confirmation_used, node_was_down).hash(h);
-    former_lease.hash(h);
+    (former_lease, cordoned).hash(h);
     (node_back, other_node, refused_entry, rival).hash(h);
     hash_attempt(attempt, asked, h);
     hash_some(pinned.as_ref(), h, |pinned, h| {
@@ -198,6 +199,8 @@ fn hash_attempt<H: Hasher>(attempt: &Attempt, asked: Option<Timestamp>, h: &mut 
         updating_since: _,
         update,
         update_refusals,
+        eviction,
+        soft_off,
         off,
         outlets,
         lease_at_off,
@@ -212,7 +215,7 @@ fn hash_attempt<H: Hasher>(attempt: &Attempt, asked: Option<Timestamp>, h: &mut 
         end_reason,
     } = attempt;
     (number, started, power_on_repeats, node_action).hash(h);
-    (update, update_refusals).hash(h);
+    (update, update_refusals, eviction, soft_off).hash(h);
     (node, lease_at_off, taint, drained.is_some(), on).hash(h);
     (handover, end_reason, outlets).hash(h);
     // Nothing else of it decides anything.
@@ -267,6 +270,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
         silent_since,
         completed,
         pod_deletions,
+        evictions,
         collected,
         machine_sought,
         last,
@@ -296,6 +300,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
     (read, boot_log.is_some()).hash(h);
     updates.hash(h);
     (completed, pod_deletions, machine_sought, last, failures).hash(h);
+    evictions.answers.hash(h);
     hold_refused.hash(h);
 }
 

@@ -78,7 +78,7 @@ impl World {
         let before = self.process.shell.state.as_ref();
         let is_pending =
             |s: &State| s.step == Step::Pending && s.node_was_down && s.former_lease.is_none();
-        let begins = before.is_some_and(is_pending) && decided.step == Step::Holding;
+        let begins = before.is_some_and(is_pending) && decided.step.takes_host();
         let kept = self.process.shell.node.kept.as_ref();
         let is_old = kept.is_some_and(|kept| {
             kept.asked

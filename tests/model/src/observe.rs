@@ -7,12 +7,12 @@ use std::{
 
 use jiff::SignedDuration;
 use rackhand_core::remediation::{
-    AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Collected, Decision,
-    Drain, HostRef, HostView, JournalFacts, LeaseMemory, MachineView, MoveBlock, NodeAction,
-    NodeComparison, NodeFacts, NodeLife, ObjectFacts, Observation, OnExhausted, OnUpdate,
-    OperationEvent, OperationView, OtherNode, OtherNodes, PinnedOperation, PodDeletion,
-    PodDeletions, PodRef, Policy, Shell, State, Step, Taint, UpdateRules, WorkloadView,
-    node_comparison,
+    AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Collected, Cordon,
+    Decision, Drain, Evictions, HostRef, HostView, JournalFacts, LeaseMemory, MachineView,
+    MoveBlock, NodeAction, NodeComparison, NodeFacts, NodeLife, ObjectFacts, Observation,
+    OnExhausted, OnUpdate, OperationEvent, OperationView, OtherNode, OtherNodes, PinnedOperation,
+    PodDeletion, PodDeletions, PodRef, Policy, Shell, State, Step, Taint, UpdateRules,
+    WorkloadView, node_comparison,
 };
 
 use crate::{
@@ -68,6 +68,7 @@ pub(crate) fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
         ready_unknown: !w.node.ready,
         taint: w.node.taint,
         tainted_by_rackhand: true,
+        cordon: Cordon::Absent,
         lease: Some(lease),
     }
 }
@@ -102,6 +103,7 @@ pub(crate) fn bound_pod(w: &World) -> BoundPod {
             version: "1".into(),
         },
         is_mirror: false,
+        is_of_daemon_set: false,
         tolerates_taint: false,
         is_terminating: w.node.taint != Taint::Absent,
         has_finalizers: false,
@@ -223,6 +225,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
             uid: UID.into(),
             deleting: w.object.deleting,
             timed_out: false,
+            given_up_at: None,
             by_node: true,
             node_backup: false,
             finalizer: w.object.finalizer,
@@ -274,6 +277,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         approved: false,
         drain: draining.then(drain),
         pod_deletions: PodDeletions::default(),
+        evictions: Evictions::default(),
         collected: Collected::default(),
         node_action: NodeAction::Taint,
         conflict: None,

@@ -64,6 +64,10 @@ pub fn shift_state(s: &mut State, passed: Duration) {
     {
         shift(at, passed);
     }
+    if let Some(eviction) = &mut s.attempt.eviction {
+        shift(&mut eviction.until, passed);
+        shift(&mut eviction.moved, passed);
+    }
     if let Some(watch) = &mut s.attempt.update {
         shift(&mut watch.first_seen, passed);
         shift(&mut watch.last_moved, passed);
@@ -83,6 +87,9 @@ pub fn shift_state(s: &mut State, passed: Duration) {
 pub fn shift_shell(shell: &mut Shell, passed: Duration) {
     if let Some(state) = &mut shell.state {
         shift_state(state, passed);
+    }
+    for answer in shell.evictions.answers.values_mut() {
+        shift(&mut answer.at, passed);
     }
     if let Some(view) = &mut shell.power {
         shift(&mut view.asked, passed);

@@ -15,6 +15,9 @@ pub const LONG: Duration = Duration::from_secs(150);
 /// Prefix of Rackhand's hold key on a BareMetalHost.
 const HOLD: &str = "reboot.metal3.io/rackhand-";
 
+/// On a Node that Rackhand has cordoned.
+const CORDONED_BY: &str = "rackhand.dev/cordoned-by";
+
 impl Stage {
     /// Waits until a Machine's remediation satisfies `wanted`.
     ///
@@ -156,6 +159,10 @@ impl Stage {
         let mut left = Vec::new();
         if self.tainted(host).await? {
             left.push(format!("taint {TAINT}"));
+        }
+        let node = self.node(host).await?;
+        if node.annotations().contains_key(CORDONED_BY) {
+            left.push("cordon".into());
         }
         if !self.config.plain
             && let Some(bmh) = self.bare_metal_hosts().get_opt(host).await?

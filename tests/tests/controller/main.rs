@@ -21,6 +21,7 @@ mod cooperative;
 mod crash;
 mod demo;
 mod docs;
+mod eviction;
 mod evidence;
 mod failure_table;
 mod fencing;

@@ -13,7 +13,8 @@
 use jiff::Timestamp;
 use kube::CustomResource;
 use rackhand_core::remediation::{
-    DrainPolicy, NodeGonePolicy, OnExhausted, PodDeletion, Step, Strategy, UnreachablePolicy,
+    DrainPolicy, EvictionPolicy, NodeGonePolicy, OnExhausted, PodDeletion, Step, Strategy,
+    UnreachablePolicy,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,10 @@ pub struct PowerStrategy {
     /// the condition Overdue shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<StepTimeouts>,
+    /// What happens when pods have not left a host that is still on within
+    /// timeouts.evictionSeconds.
+    #[serde(default)]
+    pub eviction_policy: EvictionPolicy,
     /// What happens when the host's workloads have not moved within
     /// timeouts.drainSeconds.
     #[serde(default)]
@@ -136,6 +141,7 @@ impl Default for PowerStrategy {
             strategy_type: Strategy::default(),
             retry_limit: default_retry_limit(),
             timeouts: None,
+            eviction_policy: EvictionPolicy::default(),
             drain_policy: DrainPolicy::default(),
             pod_deletion: PodDeletion::default(),
             diagnostic_interrupt: false,
@@ -154,6 +160,13 @@ fn default_retry_limit() -> i32 {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepTimeouts {
+    /// Evicting: how long the pods of a Node that is Ready may take to leave it
+    /// through the Eviction API, before anything is switched; then
+    /// evictionPolicy applies. A Node that is not Ready and whose kubelet still
+    /// answers gets 30 seconds at most. 0 evicts nothing. 300 if it is not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 86400))]
+    pub eviction_seconds: Option<i32>,
     /// Holding: how long the power-off may be delayed to read the event log, the
     /// sensors and the boot state from the BMC; 0 reads nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -165,6 +178,13 @@ pub struct StepTimeouts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 30))]
     pub hold_seconds: Option<i32>,
+    /// ShuttingDown, or PoweringOff with a BareMetalHost, whose
+    /// baremetal-operator does it: how long the operating system of a host whose
+    /// kubelet answers may take to shut down before the power is cut; 0, the
+    /// default, sends no soft off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 600))]
+    pub soft_off_seconds: Option<i32>,
     /// PoweringOff: how long one try may take to switch off, until the BMC has
     /// confirmed it. After three tries a person is asked, and the tries go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -304,4 +324,6 @@ pub enum InPlace {
     PowerOff,
     /// The out-of-service taint on the Node.
     Taint,
+    /// The Node was cordoned.
+    Cordon,
 }

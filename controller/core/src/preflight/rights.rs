@@ -304,6 +304,7 @@ pub const RIGHTS: &[Right] = &[
     right(Role::Nodes, "", "nodes", &["get", "list", "watch", "patch"]),
     right(Role::Nodes, "", "nodes/status", &["patch"]),
     right(Role::Nodes, "", "pods", &["list", "delete"]),
+    right(Role::Nodes, "", "pods/eviction", &["create"]),
     right(
         Role::Nodes,
         "storage.k8s.io",

@@ -12,6 +12,9 @@
 //!                                                                                   |
 //!            Succeeded / Retrying (back to Holding) / Escalated <----------- Restoring
 //! ```
+//!
+//! Where a kubelet still ends pods, and the policy gives them time, Evicting is before Holding; where the host is to stay
+//! on, Evicted is instead of it.
 
 mod evidence;
 mod firmware;
@@ -40,6 +43,9 @@ pub use host_evidence::{
 pub use observation::agent_view::{
     AgentView, BmcAccess, OperationOutcome, OperationView, PinnedOperation,
 };
+pub use observation::evictions::{
+    Cordon, EvictionAnswer, EvictionResult, Evictions, eviction_is_justified,
+};
 pub use observation::observed_operation::ObservedOperation;
 pub use observation::other_nodes::{
     HostIdentity, LeaseRenewals, NamedHost, NodeComparison, NodeIdentity, NodeLife, OtherNode,
@@ -53,14 +59,15 @@ pub use observation::workload_view::{
 pub use observation::{
     BareMetalHostFacts, HostView, MachineView, MoveBlock, ObjectFacts, Observation,
 };
+pub use orphaned_holds::left_cordon::is_left_cordon;
 pub use orphaned_holds::left_hold::{LeftHoldAction, is_left, left_hold};
 pub use orphaned_holds::left_keys::{LeftKeyAction, LeftKeys, LeftNode, left_keys, removable_from};
 pub use outdated::{EntryProgress, JournalEntry, JournalFacts, is_outdated};
 pub use outlets::{OUTLETS_PROTOCOL, OutletStage, OutletUse, PowerDevice};
 pub use policy::version::node_action;
 pub use policy::{
-    DrainPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, OnExhausted, PodDeletion, Policy,
-    PolicyError, Strategy, UnreachablePolicy,
+    DrainPolicy, EvictionPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, OnExhausted,
+    PodDeletion, Policy, PolicyError, Strategy, UnreachablePolicy,
 };
 pub use reason::{APPROVE, Reason, WORDS_IGNORED, WordsOfPersons};
 pub use shell::{
@@ -69,8 +76,9 @@ pub use shell::{
     choose_serving,
 };
 pub use state::{
-    AgentId, AgentPin, Attempt, AttemptRecord, HostRef, Mode, Phase, PinnedNode, Progress,
-    RefusedEntry, State, Step, TaintOwner, before_first_off, on_wall, progress_again,
+    AgentId, AgentPin, Attempt, AttemptRecord, CordonedNode, Eviction, HostRef, Mode, Phase,
+    PinnedNode, Progress, RefusedEntry, State, Step, TaintOwner, before_first_off, on_wall,
+    progress_again,
 };
 pub use step::{
     BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, RemediationOutcome,

@@ -78,8 +78,9 @@ type AttemptKey = (u32, i64);
 /// Where an operation stands in the course of its remediation: attempt, off before on, repetitions, try.
 type Position = (AttemptKey, u8, u32, u32);
 
-const OFF: u8 = 1;
-const ON: u8 = 2;
+const SOFT_OFF: u8 = 1;
+const OFF: u8 = 2;
+const ON: u8 = 3;
 
 /// Whether the state is older than the journal of one agent. `state`: as stored; `None`: the remediation has
 /// none. `entries`: what that journal has of this remediation, the newest first.
@@ -126,7 +127,8 @@ fn began_before(state: &State, (number, started): AttemptKey) -> bool {
 /// The last position that a remediation in this state can have reached; `None` if it only ends from here.
 fn reached(s: &State) -> Option<Position> {
     let (what, tries) = match s.step {
-        Step::Pending | Step::Retrying | Step::Holding => (0, 0),
+        Step::Pending | Step::Retrying | Step::Evicting | Step::Evicted | Step::Holding => (0, 0),
+        Step::ShuttingDown => (SOFT_OFF, s.tries),
         Step::PoweringOff | Step::AwaitingConfirmation => (OFF, s.tries),
         Step::ConfirmingOff | Step::Tainting | Step::Draining | Step::Fenced => (OFF, u32::MAX),
         Step::PoweringOn => (ON, s.tries),
@@ -150,6 +152,7 @@ fn position(uid: &str, id: &str) -> Option<Position> {
     let mut parts = id.strip_prefix(uid)?.strip_prefix('/')?.split('/');
     let (attempt, started) = parts.next()?.split_once('@')?;
     let what = match parts.next()? {
+        "soft-off" => SOFT_OFF,
         "off" | "outlets-off" => OFF,
         "on" | "outlets-on" => ON,
         // Begun while aborting, which is after both.

@@ -18,8 +18,9 @@ const fn is_announced(step: Step) -> bool {
     match step {
         // The host is about to be switched off. That its Node was tainted, for which it was confirmed off, is reported
         // by what sets the taint.
-        Step::Holding => true,
+        Step::Evicting | Step::Holding => true,
         Step::Pending
+        | Step::ShuttingDown
         | Step::PoweringOff
         | Step::ConfirmingOff
         | Step::Tainting
@@ -30,6 +31,7 @@ const fn is_announced(step: Step) -> bool {
         Step::Retrying
         | Step::AwaitingConfirmation
         | Step::Aborting
+        | Step::Evicted
         | Step::Fenced
         | Step::Succeeded
         | Step::Escalated
@@ -68,6 +70,7 @@ pub const fn is_kept(step: Step) -> bool {
         Step::AwaitingConfirmation
             | Step::ConfirmingOff
             | Step::Draining
+            | Step::Evicted
             | Step::Fenced
             | Step::Retrying
     )

@@ -39,7 +39,7 @@ pub(crate) use ownership::{
 };
 pub(crate) use remediations::{
     orphan_scan,
-    withdrawal::{checked_conditions, is_judged},
+    withdrawal::{checked_conditions, given_up_at, is_judged},
 };
 pub(crate) use snapshot::{FleetObjects, cluster_facts, is_of, machine_facts, node_view, rules};
 

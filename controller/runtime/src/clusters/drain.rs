@@ -43,6 +43,7 @@ fn bound_pod(pod: &Pod) -> BoundPod {
             version: pod.resource_version().unwrap_or_default(),
         },
         is_mirror: is_mirror(pod),
+        is_of_daemon_set: is_of_daemon_set(pod),
         tolerates_taint: tolerates(pod),
         is_terminating: pod.metadata.deletion_timestamp.is_some(),
         has_finalizers: !pod.finalizers().is_empty(),
@@ -70,6 +71,12 @@ fn claims(pod: &Pod) -> BTreeSet<String> {
 /// Whether the pod is the mirror of a static pod.
 pub(super) fn is_mirror(pod: &Pod) -> bool {
     pod.annotations().contains_key(MIRROR_ANNOTATION)
+}
+
+/// Whether a DaemonSet controls the pod.
+fn is_of_daemon_set(pod: &Pod) -> bool {
+    let mut owners = pod.owner_references().iter();
+    owners.any(|owner| owner.controller == Some(true) && owner.kind == "DaemonSet")
 }
 
 /// Whether the pod tolerates the out-of-service taint without a time limit.

@@ -3,6 +3,7 @@
 //! One task runs per Cluster. Invariant: a cluster that is down neither delays others nor makes its Nodes
 //! count as unhealthy.
 
+mod cordon;
 mod drain;
 mod etcd_guard;
 mod host_workload;
@@ -31,6 +32,7 @@ use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
 use tokio::{sync::Notify, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use cordon::cordon_patch;
 pub(crate) use etcd_guard::{OPENSHIFT_NODE_LABEL, ask_guard};
 
 pub(crate) use lease_observations::LeaseObservations;

@@ -17,6 +17,7 @@ use rackhand_core::remediation::{
     LeaseFacts, LeaseMemory, LeaseRenewals, NodeFacts, NodeLife, Taint,
 };
 
+use super::cordon::cordon;
 use crate::store::{
     api::{ApiError, FIELD_MANAGER, call, optional},
     object::Key,
@@ -95,6 +96,7 @@ pub(crate) fn node_facts(node: &Node, lease: Option<LeaseFacts>) -> NodeFacts {
         ready_unknown: ready(node) == Some("Unknown"),
         taint: taint(node),
         tainted_by_rackhand: may_be_tainted_by_rackhand(node),
+        cordon: cordon(node),
         lease,
     }
 }

@@ -7,6 +7,7 @@
 //! remediations that exist. Until then the hold has no effect, because nobody commands through that
 //! agent.
 
+mod cordons;
 mod hosts;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -53,9 +54,13 @@ pub(crate) struct OrphanedHolds {
 /// Runs until `cancel`.
 pub(crate) async fn run(context: OrphanedHolds, cancel: CancellationToken) {
     let mut search = hosts::Search::default();
+    let mut cordons = cordons::Search::default();
     while !pause(&cancel, INTERVAL).await {
         if let Err(error) = Box::pin(search.run(&context)).await {
             tracing::warn!(%error, "the remediations cannot be listed, so no orphaned hold key is removed");
+        }
+        if let Err(error) = Box::pin(cordons.run(&context)).await {
+            tracing::warn!(%error, "the remediations cannot be listed, so no orphaned cordon is removed");
         }
         let left = match left(&context).await {
             Ok(left) => left,

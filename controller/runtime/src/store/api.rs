@@ -42,7 +42,8 @@ impl ApiError {
         }
     }
 
-    fn status(&self) -> Option<&Status> {
+    /// The answer of the API server.
+    pub(crate) fn status(&self) -> Option<&Status> {
         match self {
             Self::Kube { source, .. } => match source.as_ref() {
                 kube::Error::Api(status) => Some(status),

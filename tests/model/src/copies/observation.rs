@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::SignedDuration;
 use rackhand_core::remediation::{
-    AgentView, BareMetalHostFacts, BmcAccess, Collected, CommandTaken, Drain, HostRef, HostView,
-    JournalFacts, LeaseFacts, MachineView, MoveBlock, NodeAction, NodeFacts, ObjectFacts,
-    Observation, OffProof, OnExhausted, OnUpdate, OperationOutcome, OperationView, OtherNodes,
-    PinnedOperation, PodDeletions, Policy, PowerState, PowerView, Reason, State, Taint,
+    AgentView, BareMetalHostFacts, BmcAccess, Collected, CommandTaken, Cordon, Drain, Evictions,
+    HostRef, HostView, JournalFacts, LeaseFacts, MachineView, MoveBlock, NodeAction, NodeFacts,
+    ObjectFacts, Observation, OffProof, OnExhausted, OnUpdate, OperationOutcome, OperationView,
+    OtherNodes, PinnedOperation, PodDeletions, Policy, PowerState, PowerView, Reason, State, Taint,
     UpdateRules, WorkloadView, operation_id,
 };
 
@@ -56,6 +56,7 @@ impl World {
                 uid: uid(self.object).into(),
                 deleting: false,
                 timed_out: false,
+                given_up_at: None,
                 by_node: true,
                 node_backup: false,
                 finalizer: self.finalizer,
@@ -105,6 +106,7 @@ impl World {
                 volumes: self.bound.then(|| "csi-1".into()).into_iter().collect(),
             }),
             pod_deletions: PodDeletions::default(),
+            evictions: Evictions::default(),
             collected: Collected::default(),
             node_action: NodeAction::Taint,
             conflict: (!self.permitted).then(|| Reason::HeldByPolicy("freeze".into())),
@@ -143,6 +145,7 @@ impl World {
                 false => Taint::Absent,
             },
             tainted_by_rackhand: true,
+            cordon: Cordon::Absent,
             lease: Some(LeaseFacts {
                 renewed: format!("{}-{}", self.boots, self.renewed),
                 duration: Duration::from_secs(40),

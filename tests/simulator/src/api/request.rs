@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     change::Failure,
     derived::NODE_LEASES,
-    resource::{LEASES, Resource, find, group_list, resource_list},
+    resource::{LEASES, PODS, Resource, find, group_list, resource_list},
     store::{ApiServer, Key, Part, Table},
     watch::WatchRequest,
 };
@@ -96,6 +96,17 @@ impl ApiServer {
             ["version"] => return document(200, version()),
             ["readyz"] if self.serving.is_ready() => return Ok(Reply::Text(200, "ok")),
             ["readyz"] => return Ok(Reply::Text(500, "readyz check failed")),
+            [
+                "api",
+                "v1",
+                "namespaces",
+                namespace,
+                "pods",
+                name,
+                "eviction",
+            ] if request.method == "POST" => {
+                return self.evict_pod(namespace, name, &request.body);
+            }
             ["apis"] => return document(200, group_list(&self.serving)),
             ["api", "v1"] => {
                 let list = resource_list("", "v1", &self.serving);
@@ -186,6 +197,16 @@ impl ApiServer {
             }
         };
         Ok(Reply::Document(200, object))
+    }
+
+    /// Evicts a pod: no budget of pods is simulated.
+    fn evict_pod(&mut self, namespace: &str, name: &str, body: &Value) -> Result<Reply, Failure> {
+        *self.counts.entry(("evict", PODS.plural)).or_default() += 1;
+        if !self.serving.permits(&PODS) {
+            return Err(forbidden("create", &PODS));
+        }
+        let deleted = self.delete(PODS, namespace, name, &body["deleteOptions"])?;
+        Ok(Reply::Document(201, Arc::new(success(&PODS, &deleted))))
     }
 
     fn read_list(

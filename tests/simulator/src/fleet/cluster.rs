@@ -253,7 +253,8 @@ impl World {
             .filter_map(|id| self.api.get(NODES, "", &self.fleet.host(id).name))
             .filter(|node| {
                 let tainted = has_taint(node, OUT_OF_SERVICE) || has_taint(node, UNREACHABLE);
-                is_ready(node) && !tainted
+                let cordoned = node["spec"]["unschedulable"] == true;
+                is_ready(node) && !tainted && !cordoned
             })
             .map(|node| text(&node, "name"))
             .map(|node| (self.api.bound_to(PODS, &node).count(), node))

@@ -395,6 +395,13 @@ impl World {
             if !node.as_ref().is_some_and(|node| ready(node)) {
                 here.push("not Ready".to_owned());
             }
+            let marked = |node: &Value| {
+                !node["metadata"]["annotations"]["rackhand.dev/cordoned-by"].is_null()
+            };
+            let is_cordoned = |node: &Value| marked(node) || node["spec"]["unschedulable"] == true;
+            if node.as_ref().is_some_and(|node| is_cordoned(node)) {
+                here.push("cordoned".to_owned());
+            }
             if node.is_some_and(|node| tainted(&node)) {
                 here.push("tainted".to_owned());
             }

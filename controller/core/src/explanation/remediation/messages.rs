@@ -37,6 +37,9 @@ pub(super) fn command_message(command: &Command) -> String {
         }
         Command::UnblockMove => "lets clusterctl move this object and the host".into(),
         Command::UnblockHost => "lets clusterctl move the host".into(),
+        Command::SoftOff { id, .. } => {
+            format!("requests a soft off from the agent (operation {id})")
+        }
         Command::PowerOff { id, device, .. } => {
             let by = by_device(*device);
             format!("requests a power-off{by} from the agent (operation {id})")
@@ -59,6 +62,12 @@ pub(super) fn command_message(command: &Command) -> String {
         Command::Release => "releases the hold at the agent".into(),
         Command::AddTaint => "adds the out-of-service taint to the node".into(),
         Command::RemoveTaint => "removes the out-of-service taint from the node".into(),
+        Command::Cordon { .. } => "cordons the node".into(),
+        Command::Uncordon { .. } => "uncordons the node".into(),
+        Command::EvictPods { pods, .. } => {
+            let names: Vec<String> = pods.iter().map(ToString::to_string).collect();
+            format!("evicts pods of the node: {}", names.join(", "))
+        }
         Command::DeletePods { pods, .. } => {
             let names: Vec<String> = pods.iter().map(ToString::to_string).collect();
             format!("deletes pods of the host that is off: {}", names.join(", "))
@@ -109,6 +118,7 @@ pub(super) fn strategy(policy: Option<&Policy>) -> String {
     let strategy = match policy.strategy {
         Strategy::Reboot => "Reboot: off, move the workload, on",
         Strategy::PowerOff => "PowerOff: off, move the workload, stay off",
+        Strategy::Evict => "Evict: move the workload, stay on",
         Strategy::PowerCycleFirst => "PowerCycleFirst: off and on, then as Reboot",
     };
     let exhausted = match policy.on_exhausted {
@@ -125,9 +135,20 @@ pub(super) fn following_steps(state: Option<&State>, policy: Option<&Policy>) ->
     let Some(state) = state else {
         return "hold the host, switch it off, move its workload, bring it back";
     };
-    let keeps_off = state.strategy == Strategy::PowerOff || state.keep_off.is_some();
+    let stays_off = matches!(state.strategy, Strategy::PowerOff | Strategy::Evict);
+    let keeps_off = stays_off || state.keep_off.is_some();
     let cycles = state.strategy == Strategy::PowerCycleFirst && state.attempt.number == 1;
     match state.step {
+        Step::Pending | Step::Retrying | Step::Evicting if state.strategy == Strategy::Evict => {
+            "once its pods have left: stay on, with the node cordoned; fence the host if it fails before that"
+        }
+        Step::Evicting => {
+            "once its pods have left, or their time is over: switch off, have the BMC confirm it, taint the node"
+        }
+        Step::ShuttingDown => {
+            "once it is off, or its time is over: switch off, have the BMC confirm it, taint the node"
+        }
+        Step::Evicted => "stay on until this object is deleted; then uncordon the node",
         Step::Pending | Step::Retrying | Step::Holding if cycles => {
             "switch off, have the BMC confirm it, switch on; nothing is moved"
         }

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 
 use crate::remediation::{
-    AgentView, HostView, Observation, OperationView, PodDeletion, PowerView, Taint, WorkloadView,
-    on_wall,
+    AgentView, EvictionResult, HostView, Observation, OperationView, PodDeletion, PowerView, Taint,
+    WorkloadView, on_wall,
 };
 
 /// What is known of Machine, Node, host, BareMetalHost, agent and BMC, by name.
@@ -106,6 +106,14 @@ fn reading(power: &PowerView, at: Timestamp) -> String {
 
 /// What is known of the pods of a Node that is drained, and who deletes them.
 fn pods(o: &Observation) -> Option<String> {
+    let answers = &o.evictions.answers;
+    if !answers.is_empty() {
+        let left = o.drain.as_ref()?.evictable().count();
+        let evicted = (answers.values())
+            .filter(|answer| answer.result == EvictionResult::Evicted)
+            .count();
+        return Some(format!("{left} left, {evicted} evicted"));
+    }
     let left = o.drain.as_ref()?.remaining().count();
     let policy = o.object.policy.as_ref().ok()?;
     let who = match policy.pod_deletion {

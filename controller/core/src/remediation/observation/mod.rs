@@ -3,6 +3,7 @@
 //! Plain data only. Times are by the controller's own clock, never by that of a BMC or a kubelet.
 
 pub(super) mod agent_view;
+pub(super) mod evictions;
 pub(super) mod observed_operation;
 pub(super) mod other_nodes;
 pub(super) mod pods;
@@ -14,10 +15,10 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    AgentId, AgentView, BmcAccess, Collected, Command, Drain, HoldRefusal, HostRef, JournalFacts,
-    NodeAction, NodeFacts, OperationOutcome, OperationView, OtherNodes, PinnedOperation,
-    PodDeletions, Policy, PolicyError, PowerReading, PowerState, PowerView, Reason, State, Step,
-    UpdateReading, UpdateRules, WorkloadView,
+    AgentId, AgentView, BmcAccess, Collected, Command, Drain, Evictions, HoldRefusal, HostRef,
+    JournalFacts, NodeAction, NodeFacts, OperationOutcome, OperationView, OtherNodes,
+    PinnedOperation, PodDeletions, Policy, PolicyError, PowerReading, PowerState, PowerView,
+    Reason, State, Step, UpdateReading, UpdateRules, WorkloadView,
 };
 use agent_view::LONGEST_POWER_ON_DELAY;
 
@@ -61,6 +62,8 @@ pub struct ObjectFacts {
     pub checked: Option<BTreeSet<(String, String)>>,
     /// Whether medik8s' health check requests a stop (`nhc-timed-out`).
     pub timed_out: bool,
+    /// When the health check that made it gives it up, where that is known.
+    pub given_up_at: Option<Timestamp>,
     /// Whether the object names a Node, not a Machine.
     pub by_node: bool,
     /// Whether the object has the saved labels and annotations of a deleted Node.
@@ -273,6 +276,8 @@ pub struct Observation {
     pub drain: Option<Drain>,
     /// What came of the deletions of pods since the last write of the state.
     pub pod_deletions: PodDeletions,
+    /// What the Eviction API answered about pods in this step.
+    pub evictions: Evictions,
     /// What was collected about the host since the last write of the state.
     pub collected: Collected,
     /// Whether the Node is tainted or deleted.

@@ -34,6 +34,8 @@ pub struct BoundPod {
     pub id: PodRef,
     /// Whether it is the image of a static pod, which a kubelet creates from a file.
     pub is_mirror: bool,
+    /// Whether a DaemonSet controls it.
+    pub is_of_daemon_set: bool,
     /// Whether it tolerates the out-of-service taint without a time limit.
     pub tolerates_taint: bool,
     /// Whether it has a deletionTimestamp.

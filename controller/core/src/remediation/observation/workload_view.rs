@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 
-use super::super::BoundPod;
+use super::super::{BoundPod, Cordon};
 
 /// The out-of-service taint on a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,6 +62,8 @@ pub struct NodeFacts {
     /// Whether a taint with our value may be that of a former remediation of ours: nobody but Rackhand and
     /// kube-controller-manager was the last to change the taints of the Node, by its `managedFields`.
     pub tainted_by_rackhand: bool,
+    /// Whether the scheduler is kept from it, and by whom.
+    pub cordon: Cordon,
     /// The Lease of the Node; `None` if it has none.
     pub lease: Option<LeaseFacts>,
 }
@@ -188,7 +190,7 @@ impl Drain {
 /// Names listed in one message.
 const NAMES: usize = 5;
 
-fn list(one: &str, many: &str, names: &[String]) -> Option<String> {
+pub(super) fn list(one: &str, many: &str, names: &[String]) -> Option<String> {
     let shown: Vec<&str> = names.iter().take(NAMES).map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMES);
     let more = if more > 0 {

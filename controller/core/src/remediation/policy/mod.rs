@@ -25,10 +25,30 @@ pub enum Strategy {
     /// is switched on again, unless it is to stay off for another reason: its
     /// BareMetalHost has online false or another reboot annotation.
     PowerOff,
+    /// The Node is cordoned and its pods are evicted. The host stays on, and
+    /// its Node cordoned, until this object is deleted. Nothing is switched,
+    /// unless the host fails before its pods have left: it is then fenced as
+    /// with PowerOff.
+    Evict,
     /// The first attempt only switches the host off, confirmed, and on again
     /// after a short pause: it is faster and moves no workload, so it sets no
     /// taint. The attempts after it are as for Reboot.
     PowerCycleFirst,
+}
+
+/// What happens when pods do not leave a host in time that is still on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum EvictionPolicy {
+    /// The remediation goes on. The workloads that are left move once the host
+    /// is confirmed off, whatever their PodDisruptionBudgets say.
+    #[default]
+    Proceed,
+    /// Nothing is switched before they have left, and the status names what
+    /// blocks them. A host that fails meanwhile is switched off nevertheless.
+    Wait,
+    /// The remediation ends without a power-off, as failed, and the Node is
+    /// uncordoned.
+    Abort,
 }
 
 /// What happens when a host's workloads do not move in time.
@@ -139,6 +159,12 @@ pub struct Policy {
     pub confirm_interval: Duration,
     /// Time for baremetal-operator to act before the agent does (cooperative mode, A3).
     pub cooperative_grace: Duration,
+    /// Time for the pods of a host that is still on to be evicted before the power-off; zero evicts none.
+    pub eviction_timeout: Duration,
+    /// What happens after the eviction timeout.
+    pub eviction_blocked: EvictionPolicy,
+    /// Time for the operating system to shut down before the power is cut; zero sends no soft off.
+    pub soft_off_timeout: Duration,
     /// Deadline of one power-off operation.
     pub power_off_timeout: Duration,
     /// Power-off operations that may fail before a confirmation by a person is requested (F8).
@@ -195,6 +221,10 @@ impl Default for Policy {
             confirmations: 2,
             confirm_interval: Duration::from_secs(2),
             cooperative_grace: Duration::from_secs(20),
+            // CAPM3 evicts nothing, and sends no soft off.
+            eviction_timeout: Duration::ZERO,
+            eviction_blocked: EvictionPolicy::Proceed,
+            soft_off_timeout: Duration::ZERO,
             // Ironic allows 120 s for a change of power; slow chassis took 46 s to switch on.
             power_off_timeout: Duration::from_secs(180),
             power_off_tries: 3,
@@ -241,6 +271,9 @@ impl Policy {
         match s.step {
             Step::PoweringOff => {
                 let grace = match s.mode {
+                    Mode::Cooperative if s.attempt.soft_off => {
+                        self.cooperative_grace.max(self.soft_off_timeout)
+                    }
                     Mode::Cooperative => self.cooperative_grace,
                     Mode::Direct => Duration::ZERO,
                 };
@@ -274,7 +307,10 @@ impl Policy {
             Step::Holding if s.attempt.evidence.is_none() && !self.evidence_timeout.is_zero() => {
                 since(s.since, self.evidence_timeout)
             }
+            Step::ShuttingDown => since(s.since, self.soft_off_timeout),
+            Step::Evicting => (s.attempt.eviction.as_ref()).map(|eviction| eviction.until),
             Step::Holding
+            | Step::Evicted
             | Step::Fenced
             | Step::Aborting
             | Step::Succeeded

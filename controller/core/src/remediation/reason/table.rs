@@ -53,6 +53,51 @@ impl Reason {
                 Rackhand,
                 format_args!("setting our hold key on the BareMetalHost before the power-off"),
             ),
+            Self::Evicting(what) => row(
+                Rackhand,
+                format_args!(
+                    "the node is cordoned and its pods are evicted before anything is switched; not gone yet: {what}"
+                ),
+            ),
+            Self::EvictionBlocked(what) => row(
+                Rackhand,
+                format_args!(
+                    "pods do not leave the node, and nothing is switched before they have, or before the eviction \
+                     timeout: {what}"
+                ),
+            ),
+            Self::EvictionWaits(what) => row(
+                Outside,
+                format_args!(
+                    "the eviction timeout is over, and nothing is switched before these have left, as evictionPolicy \
+                     Wait requires: {what}. Change what keeps them, or delete this object"
+                ),
+            ),
+            Self::EvictionUnfinished(what) => row(
+                Rackhand,
+                format_args!(
+                    "switching off although pods have not left the node; they move once the host is confirmed off: {what}"
+                ),
+            ),
+            Self::EvictionAborted(what) => row(
+                Rackhand,
+                format_args!(
+                    "ended without a power-off, as evictionPolicy Abort requires, because pods did not leave the node: {what}"
+                ),
+            ),
+            Self::Evicted => row(
+                Withdrawal,
+                format_args!(
+                    "no pod is left that could be evicted; the host stays on, and its node cordoned, until this object is \
+                     deleted"
+                ),
+            ),
+            Self::EvictedInPart(what) => row(
+                Withdrawal,
+                format_args!(
+                    "the host stays on, and its node cordoned, until this object is deleted; these pods have not left: {what}"
+                ),
+            ),
             Self::Tainting => row(
                 Rackhand,
                 format_args!("confirmed off; setting the out-of-service taint on the node"),
@@ -177,6 +222,13 @@ impl Reason {
                 Outside,
                 format_args!(
                     "nothing is recorded about what this remediation has done, and {what}. Nothing is switched"
+                ),
+            ),
+            Self::ShuttingDown => row(
+                Rackhand,
+                format_args!(
+                    "the operating system of the host was asked to shut down; the power is cut after that, or when its \
+                     time is over"
                 ),
             ),
             Self::PowerOffRunning => row(

@@ -12,7 +12,8 @@ use jiff::Timestamp;
 
 use super::Shell;
 use crate::remediation::{
-    Collected, Decision, Next, Observation, OperationView, PodDeletions, State, Step, step,
+    Collected, Decision, Evictions, Next, Observation, OperationView, PodDeletions, State, Step,
+    step,
 };
 
 /// Most steps that one write records.
@@ -44,7 +45,7 @@ impl Shell {
         let from = recorded.map(|s| s.step);
         match (unwritten.step, next.step) {
             // Nothing is done before the host is taken, which is decided on a live reading in either case (F6, F11).
-            (Step::Pending, Step::Holding) => recorded.is_none(),
+            (Step::Pending, Step::Evicting | Step::Holding) => recorded.is_none(),
             // The evidence was collected before; with its record the power-off begins.
             (Step::Holding, Step::PoweringOff) => from == Some(Step::Holding),
             // F5: the Lease is pinned as it was read after the power-off had ended.
@@ -84,6 +85,7 @@ fn of_unwritten_state(o: &Observation, unwritten: &State) -> Observation {
         drain: None,
         completed: BTreeSet::new(),
         pod_deletions: PodDeletions::default(),
+        evictions: Evictions::default(),
         collected: Collected::default(),
         ..o.clone()
     };

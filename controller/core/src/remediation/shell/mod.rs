@@ -17,10 +17,10 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{
-    AgentId, AgentPin, AgentView, BmcAccess, BootLog, Collected, Command, Decision, HoldRefusal,
-    HostEvidence, HostRef, JournalEntry, JournalFacts, Observation, OperationView, PodDeletions,
-    PodRef, PowerView, State, Step, UpdateReading, WorkloadView, latest_reading_stands,
-    operation_id,
+    AgentId, AgentPin, AgentView, BmcAccess, BootLog, Collected, Command, Decision, EvictionAnswer,
+    EvictionResult, Evictions, HoldRefusal, HostEvidence, HostRef, JournalEntry, JournalFacts,
+    Observation, OperationView, PodDeletions, PodRef, PowerView, State, Step, UpdateReading,
+    WorkloadView, latest_reading_stands, operation_id,
 };
 
 pub use lease_memory::LeaseMemory;
@@ -56,6 +56,8 @@ pub struct Shell {
     pub completed: BTreeSet<Command>,
     /// What came of deletions of pods since then.
     pub pod_deletions: PodDeletions,
+    /// What the Eviction API answered about pods in the step of the state.
+    pub evictions: Evictions,
     /// What was collected about the host since then.
     pub collected: Collected,
     /// The Machine of a Node that names none was looked up live before the end.
@@ -105,6 +107,7 @@ impl Shell {
             silent_since: None,
             completed: BTreeSet::new(),
             pod_deletions: PodDeletions::default(),
+            evictions: Evictions::default(),
             collected: Collected::default(),
             machine_sought: false,
             last: None,
@@ -169,6 +172,10 @@ impl Shell {
             self.completed.clear();
             self.pod_deletions = PodDeletions::default();
             self.collected = Collected::default();
+        }
+        let step = |state: &Option<State>| state.as_ref().map(|s| s.step);
+        if step(&self.state) != step(&state) {
+            self.evictions = Evictions::default();
         }
         self.state = state;
         if let Some(journal) = &mut self.journal
@@ -249,6 +256,7 @@ impl Shell {
         o.updates.clone_from(&self.updates);
         o.completed.clone_from(&self.completed);
         o.pod_deletions.clone_from(&self.pod_deletions);
+        o.evictions.clone_from(&self.evictions);
         o.collected.clone_from(&self.collected);
         self.silent_since = o.silence(self.state.as_ref(), self.silent_since, now);
         o.silent_since = self.silent_since;
@@ -309,6 +317,12 @@ impl Shell {
                 self.pod_deletions.refused.insert(pod, why);
             }
         }
+    }
+
+    /// Records what the API server answered to the eviction of a pod.
+    pub fn pod_evicted(&mut self, pod: PodRef, result: EvictionResult, at: Timestamp) {
+        let answer = EvictionAnswer { at, result };
+        self.evictions.answers.insert(pod.uid, answer);
     }
 
     /// Records what was collected before the power-off.

@@ -2,6 +2,7 @@
 //!
 //! It contains neither credentials nor anything that can be read again.
 
+mod eviction;
 mod on_wall;
 mod progress;
 
@@ -18,6 +19,7 @@ use super::{
 };
 use crate::fleet::placement::CountedFacts;
 
+pub use eviction::{CordonedNode, Eviction};
 pub use on_wall::on_wall;
 pub use progress::{Progress, before_first_off, progress_again};
 
@@ -30,8 +32,14 @@ pub use progress::{Progress, before_first_off, progress_again};
 pub enum Step {
     /// The preconditions are checked.
     Pending,
+    /// The Node is cordoned and its pods are evicted; nothing is switched yet.
+    Evicting,
+    /// The pods have left; the host stays on and its Node cordoned.
+    Evicted,
     /// The hold is put on the BareMetalHost.
     Holding,
+    /// The operating system of the host shuts down, before the power is cut.
+    ShuttingDown,
     /// The host is switched off.
     PoweringOff,
     /// The power state is read from the BMC.
@@ -71,6 +79,11 @@ impl Step {
     /// Whether the remediation has ended.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Escalated | Self::Blocked)
+    }
+
+    /// Whether an attempt may begin with this step, and so takes its host.
+    pub fn takes_host(self) -> bool {
+        matches!(self, Self::Evicting | Self::Evicted | Self::Holding)
     }
 }
 
@@ -263,6 +276,12 @@ pub struct Attempt {
     /// Power-offs that were not sent because of an update, and taken back; each changes the operation id.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub update_refusals: u32,
+    /// How its pods leave the host before it is switched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eviction: Option<Box<Eviction>>,
+    /// Whether the operating system is asked to shut down first. Written before it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub soft_off: bool,
     /// The evidence that the host is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<OffEvidence>,
@@ -312,6 +331,8 @@ impl Attempt {
             updating_since: None,
             update: None,
             update_refusals: 0,
+            eviction: None,
+            soft_off: false,
             off: None,
             outlets: None,
             lease_at_off: None,
@@ -375,6 +396,9 @@ pub struct State {
     /// The host that is remediated, once it is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostRef>,
+    /// The Node that this remediation has cordoned, or is about to. Written before that (F9).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cordoned: Option<CordonedNode>,
     /// Whether a power-off may have been begun, so that the agent may hold the host. Written before
     /// that.
     #[serde(default)]
@@ -445,6 +469,7 @@ impl State {
             cluster: None,
             finalizer: false,
             host: None,
+            cordoned: None,
             agent_holds: false,
             pinned: None,
             confirmation_used: false,
@@ -494,7 +519,10 @@ impl State {
     pub fn phase(&self) -> Phase {
         match self.step {
             Step::Pending
+            | Step::Evicting
+            | Step::Evicted
             | Step::Holding
+            | Step::ShuttingDown
             | Step::PoweringOff
             | Step::AwaitingConfirmation
             | Step::ConfirmingOff

@@ -26,6 +26,10 @@ impl State {
             .chain(attempt.off.as_mut().map(OffEvidence::at_mut))
             .chain(attempt.evidence.as_mut().map(|evidence| &mut evidence.at))
             .for_each(moved);
+        if let Some(eviction) = &mut attempt.eviction {
+            moved(&mut eviction.until);
+            moved(&mut eviction.moved);
+        }
         if let Some(watch) = &mut attempt.update {
             moved(&mut watch.first_seen);
             moved(&mut watch.last_moved);

@@ -51,6 +51,8 @@ pub fn before_first_off(state: &State) -> bool {
     let first = state.tries == 0 && state.power_off_repeats == 0;
     match state.step {
         Step::Holding => true,
+        // Until the operating system is asked.
+        Step::ShuttingDown => true,
         Step::PoweringOff => state.mode == Mode::Direct && first,
         _ => false,
     }

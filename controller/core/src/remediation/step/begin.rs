@@ -102,7 +102,7 @@ impl StepContext<'_> {
         s.other_node = None;
         s.former_lease = None;
         self.record_node(&mut s);
-        self.to(s, Step::Holding, Reason::Started)
+        self.leave_pending(s)
     }
 
     /// Waits while the owner of the Machine updates it in place, as it announces: a power-off in the middle could
@@ -279,6 +279,12 @@ impl StepContext<'_> {
         }
     }
 
+    /// F9: before anything is added that has to be removed again.
+    pub(super) fn add_finalizer(&self, s: &State) -> Option<Decision> {
+        (!self.o.object.finalizer)
+            .then(|| self.act(s.clone(), Reason::Started, Command::AddFinalizer))
+    }
+
     /// F6: returns to waiting if another member of the control plane has failed since this one was
     /// let through. Nothing is switched yet.
     pub(super) fn quorum_lost(&self, s: &State) -> Option<Decision> {
@@ -288,8 +294,11 @@ impl StepContext<'_> {
         Some(self.wait_to_begin(s, why))
     }
 
-    fn wait_to_begin(&self, s: &State, why: Reason) -> Decision {
-        if let Some(d) = self.unblock_move(s, why.clone()) {
+    pub(super) fn wait_to_begin(&self, s: &State, why: Reason) -> Decision {
+        if let Some(d) = self
+            .uncordon(s, &why)
+            .or_else(|| self.unblock_move(s, why.clone()))
+        {
             return d;
         }
         let step = if s.attempts.is_empty() {
@@ -297,11 +306,13 @@ impl StepContext<'_> {
         } else {
             Step::Retrying
         };
-        self.to(s.clone(), step, why)
+        let mut s = s.clone();
+        s.cordoned = None;
+        self.to(s, step, why)
     }
 
     /// F16: gives way to an owner that services or deprovisions the host before anything was switched.
-    fn taken_before_off(&self, s: &State) -> Option<Decision> {
+    pub(super) fn taken_before_off(&self, s: &State) -> Option<Decision> {
         let bmh = self.o.bmh.as_ref().filter(|b| !b.detached)?;
         let why = self.owner_works_on(bmh)?;
         if let Some(d) = self.cancel_interrupt(s, &why) {
@@ -346,8 +357,8 @@ impl StepContext<'_> {
         {
             return d;
         }
-        if !self.o.object.finalizer {
-            return self.act(s, Reason::Holding, Command::AddFinalizer);
+        if let Some(d) = self.add_finalizer(&s) {
+            return d;
         }
         if let Some(d) = self.collect_evidence(&s) {
             return d;
@@ -356,18 +367,18 @@ impl StepContext<'_> {
             return d;
         }
         if self.o.bmh.is_some() && !self.holds() {
+            // Its owner asks the operating system as soon as it sees the hold.
+            if s.mode == Mode::Cooperative && !s.attempt.soft_off && self.wants_soft_off(&s) {
+                s.attempt.soft_off = true;
+                return self.quiet_write(s, Reason::Holding);
+            }
             return self.act(s, Reason::Holding, Command::AddHold);
         }
         s = self.with_collected_evidence(s);
-        s.agent_holds = true;
-        // A confirmation that is there already was not requested in this attempt.
-        s.confirmation_used = self.person_confirms();
-        let grace = match s.mode {
-            Mode::Cooperative => self.policy.cooperative_grace,
-            Mode::Direct => Duration::ZERO,
-        };
-        let limit = self.policy.power_off_timeout.saturating_add(grace);
-        let d = self.to(s, Step::PoweringOff, Reason::PowerOffRunning);
-        self.pinned_with(d, limit)
+        if s.mode == Mode::Direct && self.wants_soft_off(&s) {
+            s.attempt.soft_off = true;
+            return self.to(s, Step::ShuttingDown, Reason::ShuttingDown);
+        }
+        self.power_off_next(s)
     }
 }

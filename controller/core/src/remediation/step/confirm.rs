@@ -66,7 +66,7 @@ impl StepContext<'_> {
 
     /// Whether this attempt is a plain power cycle, which moves no workload. An existing taint
     /// moves it anyway.
-    fn only_cycles(&self, s: &State) -> bool {
+    pub(super) fn only_cycles(&self, s: &State) -> bool {
         let first = s.strategy == Strategy::PowerCycleFirst && s.attempt.number == 1;
         let tainted = self.node().is_some_and(|n| n.taint != Taint::Absent);
         first && s.keep_off.is_none() && s.attempt.taint.is_none() && !tainted

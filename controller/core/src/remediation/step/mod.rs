@@ -58,6 +58,17 @@ pub enum Command {
     UnblockMove,
     /// Removes that annotation from the BareMetalHost.
     UnblockHost,
+    /// Begins a soft off at the agent.
+    SoftOff {
+        /// Id of the operation.
+        id: String,
+        /// Time for the operating system to shut down.
+        limit: Duration,
+        /// System UUID that the BMC must report (F5); empty if unknown.
+        system_uuid: String,
+        /// Serial number that the BMC must report (F5); empty if unknown.
+        serial: String,
+    },
     /// Begins a hard power-off at the agent.
     PowerOff {
         /// Id of the operation.
@@ -104,6 +115,23 @@ pub enum Command {
     AddTaint,
     /// Removes the out-of-service taint from the Node.
     RemoveTaint,
+    /// Keeps the scheduler from the Node.
+    Cordon {
+        /// UID of the Node.
+        node: String,
+    },
+    /// Lets the scheduler use a Node again that this remediation has cordoned.
+    Uncordon {
+        /// UID of the Node.
+        node: String,
+    },
+    /// Evicts pods of the cordoned Node through the Eviction API.
+    EvictPods {
+        /// UID of the Node.
+        node: String,
+        /// The pods, as they were observed.
+        pods: Vec<PodRef>,
+    },
     /// Deletes pods of the tainted Node, with grace period 0.
     DeletePods {
         /// UID of the Node.
@@ -204,6 +232,7 @@ pub(super) const RECHECK: Duration = Duration::from_secs(15);
 /// evidence of an earlier attempt.
 pub fn operation_id(uid: &str, state: &State) -> Option<String> {
     let what = match state.step {
+        Step::ShuttingDown => "soft-off",
         Step::PoweringOff | Step::AwaitingConfirmation => "off",
         Step::PoweringOn => "on",
         Step::Aborting => "undo",
@@ -257,7 +286,7 @@ pub fn step(o: &Observation, state: Option<&State>, now: Timestamp) -> Decision 
 
 /// Whether a decision in Pending or Retrying proceeds to the hold, rather than ending or waiting.
 fn takes_host(decision: &Decision) -> bool {
-    decision.state.step == Step::Holding
+    decision.state.step.takes_host()
 }
 
 /// `t + d`, saturating at the latest representable time.
@@ -296,7 +325,10 @@ impl StepContext<'_> {
         }
         match s.step {
             Step::Pending | Step::Retrying => self.pending(s),
+            Step::Evicting => self.evicting(s),
+            Step::Evicted => self.stay_evicted(s),
             Step::Holding => self.holding(s),
+            Step::ShuttingDown => self.shutting_down(s),
             Step::PoweringOff | Step::AwaitingConfirmation => self.powering_off(s),
             Step::ConfirmingOff => self.confirming_off(s),
             Step::Tainting => self.tainting(s),
@@ -411,7 +443,10 @@ impl StepContext<'_> {
         if self.holds() {
             return self.act(state, reason, Command::RemoveHold);
         }
-        if let Some(d) = self.unblock_before_end(&state, reason.clone()) {
+        if let Some(d) = self
+            .uncordon(&state, &reason)
+            .or_else(|| self.unblock_before_end(&state, reason.clone()))
+        {
             return d;
         }
         if self.o.object.finalizer && self.owns_finalizer(&state) && state.rival.is_none() {
@@ -437,7 +472,8 @@ impl StepContext<'_> {
 
     /// Whether the host stays off after its workload has moved.
     pub(super) fn keeps_off(&self, s: &State) -> bool {
-        (s.strategy == Strategy::PowerOff || s.keep_off.is_some()) && self.withdrawn().is_none()
+        let stays_off = matches!(s.strategy, Strategy::PowerOff | Strategy::Evict);
+        (stays_off || s.keep_off.is_some()) && self.withdrawn().is_none()
     }
 
     pub(super) fn agent_down(&self) -> Option<&str> {

@@ -54,6 +54,26 @@ fn crash_at_any_point_causes_no_second_power_cycle() {
 }
 
 #[test]
+fn f9_crash_at_any_point_of_an_eviction_leaves_no_cordon() {
+    for cooperative in [false, true] {
+        let plan = Plan {
+            hung: false,
+            evicts: true,
+            ..Plan::calm(cooperative)
+        };
+        let evicted = |run: &Run| {
+            let mut commands = run.commands.iter();
+            commands.any(|command| matches!(command, Command::EvictPods { .. }))
+        };
+        assert!(evicted(&run(&plan, &[])), "nothing was evicted");
+        for crash in points(&plan) {
+            let run = run(&plan, &[crash]);
+            assert!(!run.world.cluster.cordoned, "{crash:?}");
+        }
+    }
+}
+
+#[test]
 fn two_crashes_at_any_points_cause_no_second_power_cycle() {
     let plan = Plan::calm(false);
     let points = points(&plan);

@@ -59,6 +59,7 @@ pub(super) struct Run {
     pub(super) state: Option<State>,
     pub(super) completed: BTreeSet<Command>,
     pub(super) pod_deletions: PodDeletions,
+    pub(super) evictions: Evictions,
     pub(super) collected: Collected,
     pub(super) power: Option<PowerView>,
     pub(super) silent: Option<Timestamp>,
@@ -84,6 +85,7 @@ impl Run {
             uid: UID.into(),
             deleting: false,
             timed_out: false,
+            given_up_at: None,
             by_node: false,
             node_backup: false,
             finalizer: false,
@@ -106,6 +108,7 @@ impl Run {
             state: None,
             completed: BTreeSet::new(),
             pod_deletions: PodDeletions::default(),
+            evictions: Evictions::default(),
             collected: Collected::default(),
             power: None,
             silent: None,
@@ -184,6 +187,7 @@ impl Run {
     fn crash(&mut self) {
         self.world.log("*** the controller crashes");
         self.completed.clear();
+        self.evictions = Evictions::default();
         self.pod_deletions = PodDeletions::default();
         self.collected = Collected::default();
         (self.power, self.lease, self.seen, self.last) = (None, None, None, None);
@@ -440,6 +444,39 @@ impl Run {
                     return false;
                 }
                 w.cluster.taint = Taint::Absent;
+            }
+            // No plan asks for one; soft_off.rs has the tests.
+            Command::SoftOff { .. } => return false,
+            Command::Cordon { node } => {
+                if w.workload_down || *node != format!("n7-{}", w.cluster.deleted) {
+                    return false;
+                }
+                if state.cordoned.as_ref().is_none_or(|c| c.uid != *node) {
+                    w.fail("F9: a cordon is set before it is recorded");
+                }
+                w.cluster.cordoned = true;
+            }
+            Command::Uncordon { node } => {
+                if w.workload_down || *node != format!("n7-{}", w.cluster.deleted) {
+                    return false;
+                }
+                w.cluster.cordoned = false;
+            }
+            Command::EvictPods { node, pods } => {
+                if w.workload_down || *node != format!("n7-{}", w.cluster.deleted) {
+                    return false;
+                }
+                if !w.cluster.cordoned || state.step != Step::Evicting {
+                    w.fail("pods are evicted that would come again");
+                }
+                for pod in pods {
+                    w.cluster.pod = w.cluster.pod.map(|_| true);
+                    let answer = EvictionAnswer {
+                        at: time(w.now),
+                        result: EvictionResult::Evicted,
+                    };
+                    self.evictions.answers.insert(pod.uid.clone(), answer);
+                }
             }
             Command::DeletePods { node, pods } => {
                 if w.workload_down {

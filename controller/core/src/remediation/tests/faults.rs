@@ -88,6 +88,8 @@ pub(super) struct Plan {
     pub(super) webhook: bool,
     /// Whether Rackhand deletes the pods.
     pub(super) deletes_pods: bool,
+    /// Whether pods are evicted while the host is on.
+    pub(super) evicts: bool,
     /// Whether evidence is collected before the power-off.
     pub(super) collects: bool,
     /// Policy for a drain that does not end; `None`: the default.
@@ -204,6 +206,7 @@ impl Plan {
             } else {
                 PodDeletion::PodGc
             },
+            eviction_timeout: Duration::from_secs(if self.evicts { 40 } else { 0 }),
             evidence_timeout: Duration::from_secs(if self.collects { 5 } else { 0 }),
             ..usual
         }
@@ -215,9 +218,11 @@ impl Plan {
         let mut rng = Rng(seed ^ 0xca11);
         let r = &mut rng;
         plan.legacy = r.one_in(5);
-        plan.strategy = match r.range(0, 3) {
+        plan.evicts = r.one_in(2);
+        plan.strategy = match r.range(0, 4) {
             0 => Strategy::Reboot,
             1 => Strategy::PowerOff,
+            2 => Strategy::Evict,
             _ => Strategy::PowerCycleFirst,
         };
         plan.on_exhausted = Some(match r.range(0, 4) {

@@ -81,6 +81,17 @@ impl Run {
             }
             return;
         }
+        let evicted = self.state.as_ref().is_some_and(|s| s.step == Step::Evicted);
+        if self.outcome.is_none() && evicted {
+            if w.cluster.node && !w.cluster.cordoned {
+                w.fail("a Node whose pods have left takes pods");
+            }
+            let mut commands = self.commands.iter();
+            if commands.any(|command| matches!(command, Command::PowerOff { .. })) {
+                w.fail("a host that is to stay on was switched");
+            }
+            return;
+        }
         let Some(outcome) = self.outcome else {
             if !w.plan.for_good() || !self.reason.is_blocked() {
                 w.fail(&format!("L1: still waiting at the end: {}", self.reason));
@@ -97,7 +108,12 @@ impl Run {
         }
         let rival = self.state.as_ref().is_some_and(|s| s.rival.is_some());
         let finalizer = w.object.finalizer && !rival;
-        if hold || finalizer || w.agent_holds || w.cluster.taint == Taint::Ours {
+        if hold
+            || finalizer
+            || w.agent_holds
+            || w.cluster.taint == Taint::Ours
+            || w.cluster.cordoned
+        {
             w.fail("F9: something of ours was left behind");
         }
         let done = matches!(

@@ -90,6 +90,11 @@ fn random_workload(r: &mut Rng) -> WorkloadView {
         ])
         .into();
     node.taint = r.pick(&[Taint::Absent, Taint::Ours, Taint::Other]);
+    node.cordon = r.pick(&[
+        Cordon::Absent,
+        Cordon::Rackhand { uid: UID.into() },
+        Cordon::Other,
+    ]);
     let lease = node.lease.as_mut().unwrap();
     lease.renewed = r.pick(&["09:00:00", "09:05:00"]).into();
     lease.unchanged_since = at(r.time());
@@ -115,7 +120,14 @@ fn random_policy(r: &mut Rng) -> Result<Policy, PolicyError> {
         strategy: r.pick(&[
             Strategy::Reboot,
             Strategy::PowerOff,
+            Strategy::Evict,
             Strategy::PowerCycleFirst,
+        ]),
+        eviction_timeout: r.pick(&[secs(0), secs(300)]),
+        eviction_blocked: r.pick(&[
+            EvictionPolicy::Proceed,
+            EvictionPolicy::Wait,
+            EvictionPolicy::Abort,
         ]),
         on_exhausted: r.pick(&[
             OnExhausted::Escalate,
@@ -144,6 +156,7 @@ pub(super) fn random_observation(r: &mut Rng) -> Observation {
         made_by_check: None,
         deleting: r.one_in(5),
         timed_out: r.one_in(8),
+        given_up_at: None,
         by_node: r.one_in(4),
         node_backup: r.one_in(6),
         finalizer: !r.one_in(4),
@@ -238,6 +251,7 @@ fn random_other_nodes(r: &mut Rng) -> OtherNodes {
 pub(super) fn random_pod(r: &mut Rng) -> BoundPod {
     BoundPod {
         is_mirror: r.one_in(6),
+        is_of_daemon_set: r.one_in(6),
         tolerates_taint: r.one_in(6),
         is_terminating: !r.one_in(4),
         has_finalizers: r.one_in(6),
@@ -248,7 +262,25 @@ pub(super) fn random_pod(r: &mut Rng) -> BoundPod {
 }
 
 pub(super) fn random_state(r: &mut Rng) -> State {
-    let mut s = mk_state(r.pick(&STEPS));
+    let mut s = mk_state(match r.range(0, 8) {
+        0 => Step::Evicting,
+        1 => Step::Evicted,
+        _ => r.pick(&STEPS),
+    });
+    s.cordoned = r.one_in(2).then(|| CordonedNode {
+        name: "node-7".into(),
+        uid: r.pick(&["n7", "n6"]).into(),
+    });
+    s.attempt.eviction = (!r.one_in(4)).then(|| {
+        Box::new(Eviction {
+            until: at(r.time()),
+            ready: r.one_in(2),
+            left: r.pick(&[None, Some(1), Some(3)]),
+            moved: at(r.time()),
+            evicted: 0,
+            finished: r.one_in(2),
+        })
+    });
     let some_time = |r: &mut Rng| r.one_in(2).then(|| at(r.time()));
     s.since = at(r.range(-100, 0));
     s.mode = r.pick(&[Mode::Cooperative, Mode::Direct]);
@@ -261,6 +293,7 @@ pub(super) fn random_state(r: &mut Rng) -> State {
     s.strategy = r.pick(&[
         Strategy::Reboot,
         Strategy::PowerOff,
+        Strategy::Evict,
         Strategy::PowerCycleFirst,
     ]);
     s.attempt.node_action = r.pick(&[None, Some(NodeAction::Taint), Some(NodeAction::Delete)]);

@@ -37,6 +37,10 @@ impl Run {
                 ready_unknown: w.unknown(),
                 taint: w.cluster.taint,
                 tainted_by_rackhand: true,
+                cordon: match w.cluster.cordoned {
+                    true => Cordon::Rackhand { uid: UID.into() },
+                    false => Cordon::Absent,
+                },
                 lease: Some(LeaseFacts {
                     renewed: w.cluster.lease.to_string(),
                     duration: Duration::from_secs(40),
@@ -51,7 +55,7 @@ impl Run {
         let draining = self
             .state
             .as_ref()
-            .is_some_and(|s| s.step == Step::Draining);
+            .is_some_and(|s| matches!(s.step, Step::Evicting | Step::Evicted | Step::Draining));
         let drain = || Drain {
             pods: w.bound_pod().into_iter().collect(),
             volumes: w
@@ -119,6 +123,7 @@ impl Run {
             },
             drain: (draining && !w.workload_down).then(drain),
             pod_deletions: self.pod_deletions.clone(),
+            evictions: self.evictions.clone(),
             collected: self.collected.clone(),
             conflict: match (w.rival, w.conflict) {
                 (true, _) => Some(Reason::RivalController("its key".into())),

@@ -43,6 +43,8 @@ pub(super) struct Cluster {
     pub(super) boot_id: u32,
     pub(super) lease: i64,
     pub(super) taint: Taint,
+    /// Whether this remediation has cordoned the node.
+    pub(super) cordoned: bool,
     /// The pod that is bound to our node; `Some(true)`: it has a deletionTimestamp.
     pub(super) pod: Option<bool>,
     pub(super) volume: bool,
@@ -111,6 +113,7 @@ impl World {
                 boot_id: 1,
                 lease: if plan.hung { -60_000 } else { 0 },
                 taint: Taint::Absent,
+                cordoned: false,
                 pod: Some(false),
                 volume: !plan.no_volume,
                 process: true,
@@ -413,6 +416,7 @@ impl World {
     }
 
     pub(super) fn forget_node(&mut self) {
+        self.cluster.cordoned = false;
         self.cluster.node = false;
         self.cluster.deleted += 1;
         self.cluster.taint = Taint::Absent;

@@ -1,6 +1,6 @@
 //! The commands of a remediation to agents, in the term of this leader.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use rackhand_core::remediation::HostRef;
 use rackhand_proto::{
@@ -155,6 +155,20 @@ impl AgentCommands {
         };
         self.begin(request, action, Some(expect), off.during_update)
             .await
+    }
+
+    /// Begins a soft off, which leaves no hold: the hard one that follows does.
+    pub(crate) async fn begin_soft_off(
+        &self,
+        request: OperationRequest<'_>,
+        limit: Duration,
+        expect: v1::SystemIdentity,
+    ) -> Result<(), CallFailure> {
+        let action = Action::PowerSoftOff(v1::PowerSoftOff {
+            limit: Some(duration_to_proto(limit)),
+            ..v1::PowerSoftOff::default()
+        });
+        self.begin(request, action, Some(expect), false).await
     }
 
     /// Begins a power-on. A power-on through the BMC also releases the hold of the owner.

@@ -8,8 +8,9 @@ use kube::{
 };
 use rackhand_api::names::{
     self, BLOCK_MOVE_ANNOTATION, HOLD_ANNOTATION_PREFIX, HOLD_ANNOTATION_VALUE,
+    SOFT_HOLD_ANNOTATION_VALUE,
 };
-use rackhand_core::remediation::{MoveBlock, Observation};
+use rackhand_core::remediation::{MoveBlock, Observation, Step};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -21,7 +22,9 @@ use crate::{
     },
 };
 
-/// Sets our own hold key (F2), and with it what makes a move wait (F16), where the host has none.
+/// Sets our own hold key (F2), and with it what makes a move wait (F16), where the host has none. With its first
+/// power-off, baremetal-operator asks the operating system to shut down where the remediation does, and cuts the power
+/// if that fails.
 pub(super) async fn add_hold(
     scope: &Scope,
     memory: &Memory,
@@ -29,7 +32,13 @@ pub(super) async fn add_hold(
     host: &Key,
 ) -> Result<(), ReconcileError> {
     let key = names::hold_annotation(&scope.uid);
-    let mut body = annotation(&key, Some(HOLD_ANNOTATION_VALUE));
+    let state = memory.shell.state.as_ref();
+    let is_soft = state.is_some_and(|s| s.step == Step::Holding && s.attempt.soft_off);
+    let value = match is_soft {
+        true => SOFT_HOLD_ANNOTATION_VALUE,
+        false => HOLD_ANNOTATION_VALUE,
+    };
+    let mut body = annotation(&key, Some(value));
     if o.bmh.as_ref().is_some_and(|b| b.move_block.is_missing()) {
         let block = names::move_block(&scope.uid);
         body["metadata"]["annotations"][BLOCK_MOVE_ANNOTATION] = block.into();

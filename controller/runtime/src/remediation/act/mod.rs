@@ -3,6 +3,7 @@
 //! Does exactly what the command says; every command may be repeated.
 
 mod escalate;
+mod evictions;
 mod evidence;
 mod host;
 pub(super) mod node;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use kube::Client;
 use rackhand_api::names::{BLOCK_MOVE_ANNOTATION, move_block};
 use rackhand_core::remediation::{Command, HostRef, HostView, Observation};
+use rackhand_proto::v1;
 use serde_json::{Value, json};
 
 use super::{
@@ -93,6 +95,20 @@ pub(super) async fn carry_out(
             host::unblock_move(scope, memory, o, host.and_then(|h| h.bmh)).await
         }
         Command::UnblockHost => host::unblock_host(scope, memory, &bmh_key(scope, host)?).await,
+        Command::SoftOff {
+            id,
+            limit,
+            system_uuid,
+            serial,
+        } => {
+            let expect = v1::SystemIdentity {
+                system_uuid: system_uuid.clone(),
+                serial: serial.clone(),
+                ..v1::SystemIdentity::default()
+            };
+            let host = host_of(scope, host)?;
+            return power::soft_off(scope, memory, &host, id, *limit, expect).await;
+        }
         Command::PowerOff {
             id,
             device,
@@ -183,6 +199,11 @@ pub(super) async fn carry_out(
         }
         Command::AddTaint => node::set_taint(scope, memory, o, true).await,
         Command::RemoveTaint => node::set_taint(scope, memory, o, false).await,
+        Command::Cordon { node } => node::set_cordon(scope, memory, o, node, true).await,
+        Command::Uncordon { node } => node::set_cordon(scope, memory, o, node, false).await,
+        Command::EvictPods { node, pods } => {
+            evictions::evict_pods(scope, memory, o, node, pods).await
+        }
         Command::DeletePods { node, pods } => pods::delete_pods(scope, memory, o, node, pods).await,
         Command::BackUpNode => node_backup::back_up_node(scope, memory, o).await,
         Command::DeleteNode { uid } => node_backup::delete_node(scope, memory, o, uid).await,

@@ -10,7 +10,7 @@ use rackhand_core::remediation::{NodeFacts, Observation, WorkloadView};
 use serde_json::json;
 
 use crate::{
-    clusters::{node_facts, taints},
+    clusters::{cordon_patch, node_facts, taints},
     remediation::{act::Scope, engine::ReconcileError, scope::Memory},
     store::{api::ApiError, clock, object::Key},
 };
@@ -120,5 +120,46 @@ pub(super) async fn set_taint(
         let message = format!("out-of-service taint removed from node {}", facts.name);
         scope.log_progress("Untainted", &message);
     }
+    Ok(())
+}
+
+/// Cordons the Node with this UID for this remediation, or removes that cordon.
+pub(super) async fn set_cordon(
+    scope: &Scope,
+    memory: &mut Memory,
+    o: &Observation,
+    uid: &str,
+    on: bool,
+) -> Result<(), ReconcileError> {
+    let TargetNode {
+        facts,
+        cluster,
+        nodes,
+        what,
+        node,
+    } = target_node(scope, memory, o)?;
+    if facts.uid != uid {
+        return Err(ApiError::other(&what, "it was replaced").into());
+    }
+    let name = facts.name.clone();
+    let body = cordon_patch(&node, on.then_some(&*scope.uid));
+    let operation = if on { "cordon" } else { "uncordon" };
+    let patched = scope
+        .context
+        .writer
+        .write(operation, what, move || async move {
+            nodes
+                .patch(&name, &PatchParams::default(), &Patch::Merge(body))
+                .await
+        })
+        .await?;
+    memory.snapshot.keep_node(&patched);
+    memory.shell.node.changed(node_facts(&patched, None));
+    scope.context.index.apply_node(&cluster, patched);
+    let (reason, message) = match on {
+        true => ("Cordoned", format!("cordoned node {}", facts.name)),
+        false => ("Uncordoned", format!("uncordoned node {}", facts.name)),
+    };
+    scope.emit_event(false, reason, &message);
     Ok(())
 }

@@ -70,6 +70,34 @@ pub(super) async fn off(
     begun_at(memory, host, begun)
 }
 
+/// Begins a soft off. The host has the whole limit from the asking.
+pub(super) async fn soft_off(
+    scope: &Scope,
+    memory: &mut Memory,
+    host: &HostRef,
+    id: &str,
+    limit: Duration,
+    expect: v1::SystemIdentity,
+) -> Result<Option<HostRef>, ReconcileError> {
+    let at = memory.shell.pinned_agent(id);
+    let Some(endpoint) = scope.context.endpoints.needed(memory, host).await? else {
+        return Ok(None);
+    };
+    let owner = scope.uid.clone();
+    let wanted = OperationRequest {
+        host,
+        endpoint,
+        id,
+        device: PowerDevice::Bmc,
+        at: at.as_deref(),
+        owner: &owner,
+        deadline: limit.clamp(LEAST, LONGEST_OPERATION),
+    };
+    let commands = &scope.context.commands;
+    let begun = commands.begin_soft_off(wanted, limit, expect).await;
+    begun_at(memory, host, begun)
+}
+
 pub(super) async fn on(
     scope: &Scope,
     memory: &mut Memory,

@@ -344,7 +344,7 @@ impl RemediationLoop {
             let message = format!("a person has overruled this: {overruled}");
             self.scope.emit_event(true, "QuorumOverruled", &message);
         }
-        if decision.begins && begins && decision.state.step == Step::Holding {
+        if decision.begins && begins && decision.state.step.takes_host() {
             decision.state.counted = Some(Box::new(counted));
         }
         if begins == decision.begins

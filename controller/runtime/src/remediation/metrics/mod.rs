@@ -61,6 +61,9 @@ const VIOLATIONS: [&str; 2] = ["FenceViolated", "HoldLost"];
 /// The results of the deletion of a pod, as labels.
 const POD_DELETIONS: [&str; 5] = ["deleted", "gone", "changed", "refused", "failed"];
 
+/// The results of the eviction of a pod, as labels.
+const EVICTIONS: [&str; 5] = ["evicted", "gone", "blocked", "refused", "failed"];
+
 /// The step of an unfinished remediation, and when the remediation was created.
 type Unfinished = (&'static str, Timestamp);
 
@@ -75,6 +78,7 @@ pub(crate) struct RemediationMetrics {
     violations: Family<ReasonLabels, Counter>,
     unconfirmed: Counter,
     pod_deletions: Family<ResultLabels, Counter>,
+    evictions: Family<ResultLabels, Counter>,
     panics: Counter,
     blocked: BlockedMetrics,
     /// The unfinished remediations, by UID.
@@ -92,6 +96,10 @@ impl RemediationMetrics {
         for result in POD_DELETIONS {
             let labels = ResultLabels { result };
             metrics.pod_deletions.get_or_create(&labels).inc_by(0);
+        }
+        for result in EVICTIONS {
+            let labels = ResultLabels { result };
+            metrics.evictions.get_or_create(&labels).inc_by(0);
         }
         for outcome in OUTCOMES {
             drop(metrics.durations.get_or_create(&EndLabels { outcome }));
@@ -156,6 +164,12 @@ impl RemediationMetrics {
                 "Deletions of pods of hosts that are confirmed off, by result",
                 Family::default(),
             ),
+            evictions: register(
+                r,
+                "pod_evictions",
+                "Evictions of pods of hosts that are still on, by result",
+                Family::default(),
+            ),
             panics: register(
                 r,
                 "remediation_panics",
@@ -208,6 +222,11 @@ impl RemediationMetrics {
         self.pod_deletions
             .get_or_create(&ResultLabels { result })
             .inc();
+    }
+
+    pub(super) fn count_eviction(&self, result: &'static str) {
+        let labels = ResultLabels { result };
+        self.evictions.get_or_create(&labels).inc();
     }
 
     pub(super) fn count_panic(&self) {

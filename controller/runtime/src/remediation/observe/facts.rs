@@ -7,7 +7,7 @@ use rackhand_api::{
     names::{
         self, BLOCK_MOVE_ANNOTATION, CAPI_PAUSED_ANNOTATION, CLONED_FROM_NAME_ANNOTATION,
         CONFIRM_FENCED_ANNOTATION, DELETE_FOR_MOVE_ANNOTATION, DIAGNOSTIC_INTERRUPT_ANNOTATION,
-        EVIDENCE_TIMEOUT_ANNOTATION, HOLD_ANNOTATION_PREFIX, MADE_BY_ANNOTATION,
+        EVICT_ANNOTATION, EVIDENCE_TIMEOUT_ANNOTATION, HOLD_ANNOTATION_PREFIX, MADE_BY_ANNOTATION,
         MEDIK8S_TIMED_OUT_ANNOTATION, MOVE_BLOCK_PREFIX, NODE_ACTION_ANNOTATION,
         NODE_ACTION_DELETE, NODE_ACTION_TAINT, OPENSHIFT_CLONED_FROM_NAME_ANNOTATION,
         OVERRIDE_OTHER_NODE_ANNOTATION, OVERRIDE_OWNER_ANNOTATION, PAUSED_ANNOTATION,
@@ -24,10 +24,13 @@ use rackhand_core::remediation::{
 };
 
 use crate::{
-    checks::{checked_conditions, is_judged},
+    checks::{checked_conditions, given_up_at, is_judged},
     config::Config,
     hosts::Target,
-    remediation::record::{displayed_state, remediation_state},
+    remediation::{
+        policy::EVICTION_TIMEOUT,
+        record::{displayed_state, remediation_state},
+    },
     store::{
         index::Index,
         live_remediations::finalizer,
@@ -69,6 +72,7 @@ pub(crate) fn object_facts(
         checked: checked_conditions(index, meta, &id.key.namespace),
         deleting: meta.is_deleting(),
         timed_out: meta.has_annotation(MEDIK8S_TIMED_OUT_ANNOTATION),
+        given_up_at: given_up_at(index, meta),
         by_node: target.by_node,
         node_backup: remediation_state::node_backup(index, &meta.uid).is_some(),
         finalizer: meta.has_finalizer(finalizer(id.kind)),
@@ -163,6 +167,10 @@ fn annotated(policy: Policy, index: &Index, view: &RemediationObject, target: &T
         evidence_timeout: evidence_timeout
             .unwrap_or(policy.evidence_timeout)
             .min(LONGEST_EVIDENCE),
+        eviction_timeout: match value(EVICT_ANNOTATION) {
+            Some("true") => EVICTION_TIMEOUT,
+            _ => policy.eviction_timeout,
+        },
         diagnostic_interrupt: match value(DIAGNOSTIC_INTERRUPT_ANNOTATION) {
             Some(word) => word == "true",
             None => policy.diagnostic_interrupt,

@@ -20,8 +20,9 @@ use rackhand_core::{
     fleet::placement::HostWorkload,
     limits::concurrency::{ActiveRemediation, EtcdGuard},
     remediation::{
-        AgentFacts, BareMetalHostFacts, BmcAccess, Collected, HostRef, HostView, JournalFacts,
-        Observation, PodDeletions, PolicyError, Progress, Reason, State, Step, WorkloadView,
+        AgentFacts, BareMetalHostFacts, BmcAccess, Collected, Evictions, HostRef, HostView,
+        JournalFacts, Observation, PodDeletions, PolicyError, Progress, Reason, State, Step,
+        WorkloadView,
     },
 };
 use tokio::time::Instant;
@@ -246,7 +247,8 @@ impl Observer {
             };
             other_nodes::compare(scope, &subject, operation.as_ref(), now).await
         };
-        let draining = state.as_ref().is_some_and(|s| s.step == Step::Draining);
+        let draining = (state.as_ref())
+            .is_some_and(|s| matches!(s.step, Step::Evicting | Step::Evicted | Step::Draining));
         let (workload, drain) = match (draining, &target.cluster, &target.node) {
             (true, Some(cluster), Some(node)) => match scope.context.workloads.get(cluster) {
                 Some(client) => match client.drain(node).await {
@@ -339,6 +341,7 @@ impl Observer {
             silent_since: None,
             drain,
             pod_deletions: PodDeletions::default(),
+            evictions: Evictions::default(),
             collected: Collected::default(),
             node_action: wanted_node_action(&scope.context.index, config, &view, &target),
             completed: BTreeSet::new(),

@@ -76,6 +76,13 @@ fn power_policy(spec: &PowerRemediationSpec, config: &Config) -> Result<Policy, 
         strategy: strategy.strategy_type,
         retry_limit: not_negative("retryLimit", strategy.retry_limit)?,
         drain_blocked: strategy.drain_policy,
+        eviction_timeout: time("evictionSeconds", times.eviction_seconds, EVICTION_TIMEOUT)?,
+        eviction_blocked: strategy.eviction_policy,
+        soft_off_timeout: time(
+            "softOffSeconds",
+            times.soft_off_seconds,
+            usual.soft_off_timeout,
+        )?,
         pod_deletion: strategy.pod_deletion,
         workload_down: strategy.unreachable_policy,
         node_gone: strategy.node_gone_policy,
@@ -115,6 +122,9 @@ fn power_policy(spec: &PowerRemediationSpec, config: &Config) -> Result<Policy, 
         ..usual
     })
 }
+
+/// Time for the pods of a host that is still on to leave it. CAPM3's kind evicts none, unless an annotation asks for it.
+pub(super) const EVICTION_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Upper bound of the grace period of baremetal-operator, during which a failed Node waits.
 const LONGEST_GRACE: Duration = Duration::from_secs(30);

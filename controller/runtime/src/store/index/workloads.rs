@@ -173,6 +173,24 @@ impl Index {
         nodes.map(|(name, _)| name.clone()).collect()
     }
 
+    /// The Nodes of all clusters with this annotation, and its value. They are read a few at a time.
+    pub(crate) fn annotated_nodes(&self, annotation: &str) -> Vec<(Key, String, String)> {
+        let clusters: Vec<Key> = self.inner.read().nodes.clusters().cloned().collect();
+        let mut found = Vec::new();
+        for cluster in clusters {
+            let nodes = in_pages(|after: Option<&(String, Option<String>)>| {
+                let name = after.map(|(name, _)| name.as_str());
+                let inner = self.inner.read();
+                let nodes = inner.nodes.after(&cluster, name).take(PAGE);
+                let of = |node: &KnownNode| node.node.annotations().get(annotation).cloned();
+                nodes.map(|(name, node)| (name.clone(), of(node))).collect()
+            });
+            let marked = nodes.filter_map(|(name, value)| Some((cluster.clone(), name, value?)));
+            found.extend(marked);
+        }
+        found
+    }
+
     /// The resourceVersion of a Node in the index.
     pub(crate) fn node_version(&self, cluster: &Key, node: &str) -> Option<String> {
         self.inner.read().nodes.get(cluster, node)?.version.clone()

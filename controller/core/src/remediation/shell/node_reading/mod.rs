@@ -125,10 +125,14 @@ fn age(asked: Timestamp, now: Timestamp) -> Option<Duration> {
 /// How long a reading may be kept in a step.
 fn longest(step: Step) -> Duration {
     match step {
+        // Its pods are listed with each observation, and the Node belongs to them.
+        Step::Evicting => LATEST_READING_AGE,
         // The end of the drain rests on a younger one, and so does each deletion of pods.
         Step::ConfirmingOff | Step::Tainting | Step::Draining => KEPT_WHILE_OFF,
         Step::Pending
+        | Step::Evicted
         | Step::Holding
+        | Step::ShuttingDown
         | Step::PoweringOff
         | Step::AwaitingConfirmation
         | Step::Fenced
@@ -191,14 +195,18 @@ fn needed_by_command(state: Option<&State>, command: &Command) -> Needed {
         | Command::UnblockMove
         | Command::UnblockHost
         | Command::RemoveTaint
-        // The Node is read live immediately before each of these pods is deleted.
+        | Command::Uncordon { .. }
+        // The Node is read live immediately before each of these pods is deleted or evicted.
+        | Command::EvictPods { .. }
         | Command::DeletePods { .. } => Needed::Recent,
         // baremetal-operator switches off what has our hold key.
         Command::AddHold
         | Command::RemoveOrphanedHolds { .. }
         | Command::CollectEvidence { interrupt: Some(_) }
+        | Command::SoftOff { .. }
         | Command::PowerOff { .. }
         | Command::AddTaint
+        | Command::Cordon { .. }
         | Command::BackUpNode
         | Command::DeleteNode { .. }
         | Command::RestoreNode
@@ -222,7 +230,10 @@ fn needed_by_write(before: &State, after: &State) -> Needed {
     );
     let is_beginning = matches!(
         (before.step, after.step),
-        (Step::Pending | Step::Retrying, Step::Holding)
+        (
+            Step::Pending | Step::Retrying,
+            Step::Holding | Step::Evicting
+        )
     );
     let is_drained = (before.step, after.step) == (Step::Draining, Step::PoweringOn);
     if before.step != after.step && !is_of_power {

@@ -21,6 +21,7 @@ fn mk_node() -> NodeFacts {
         ready_unknown: true,
         taint: crate::remediation::Taint::Absent,
         tainted_by_rackhand: true,
+        cordon: crate::remediation::Cordon::Absent,
         lease: Some(crate::remediation::LeaseFacts {
             renewed: "r".into(),
             duration: Duration::from_secs(40),
@@ -207,6 +208,11 @@ fn effects_on_power_taint_and_end_rest_on_a_live_reading() {
         },
         Command::Release,
         Command::RemoveTaint,
+        Command::Uncordon { node: "u".into() },
+        Command::EvictPods {
+            node: "u".into(),
+            pods: Vec::new(),
+        },
         Command::DeletePods {
             node: "u".into(),
             pods: Vec::new(),
@@ -263,6 +269,8 @@ fn recovered_and_aborted_rest_on_a_live_reading_and_a_beginning_on_a_recent_one(
         (Step::Booting, Step::PoweringOn, Needed::Live),
         (Step::Pending, Step::Holding, Needed::Recent),
         (Step::Retrying, Step::Holding, Needed::Recent),
+        (Step::Pending, Step::Evicting, Needed::Recent),
+        (Step::Evicting, Step::Holding, Needed::Live),
         (Step::Draining, Step::PoweringOn, Needed::Recent),
         (Step::Holding, Step::PoweringOff, Needed::Kept),
         (Step::PoweringOff, Step::ConfirmingOff, Needed::Kept),

@@ -289,9 +289,14 @@ impl StepContext<'_> {
         }
     }
 
-    /// Removes the taint that was added and restores what the Node had; `None` if there is nothing
-    /// to do.
+    /// Removes the taint and the cordon that were added, and restores what the Node had; `None` if there is
+    /// nothing to do.
     pub(super) fn clean_up_node(&self, s: &State, reason: Reason) -> Option<Decision> {
+        self.clean_up_taint(s, reason.clone())
+            .or_else(|| self.uncordon(s, &reason))
+    }
+
+    fn clean_up_taint(&self, s: &State, reason: Reason) -> Option<Decision> {
         let tainted = s.attempt.taint == Some(TaintOwner::Us);
         let kept = self.o.object.node_backup;
         if !tainted && !kept {

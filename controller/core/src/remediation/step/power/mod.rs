@@ -5,3 +5,4 @@ pub(super) mod off;
 mod on;
 pub(super) mod operations;
 mod outlets;
+mod soft_off;

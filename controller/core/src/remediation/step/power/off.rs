@@ -126,11 +126,10 @@ impl StepContext<'_> {
             return self.recheck(s, reason);
         };
         // Only the first operation waits for baremetal-operator.
-        let grace = s.mode == Mode::Cooperative && s.tries == 0 && s.power_off_repeats == 0;
-        let grace = if grace {
-            self.policy.cooperative_grace
-        } else {
-            Duration::ZERO
+        let is_first = s.tries == 0 && s.power_off_repeats == 0;
+        let grace = match is_first {
+            true => self.owner_grace(&s),
+            false => Duration::ZERO,
         };
         let grace = self.power_off_grace(&s, grace);
         let (system_uuid, serial) = match s.device() {

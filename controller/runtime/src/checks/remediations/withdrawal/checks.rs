@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use rackhand_api::{
     names::{
-        CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION, MADE_BY_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
-        kinds,
+        CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION, MADE_BY_ANNOTATION,
+        MEDIK8S_TEMPLATE_NAME_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, kinds,
     },
     views::{ConditionCheck, MachineHealthCheckView, MachineView, Meta, OpenShiftHealthCheckView},
 };
@@ -50,6 +51,24 @@ pub(crate) fn checked_conditions(
     };
     let rule = |rule: ConditionCheck| (rule.condition_type, rule.status);
     Some(rules.into_iter().map(rule).collect())
+}
+
+/// When the NodeHealthCheck that made a remediation gives it up for the next template; `None`: its template has no time
+/// limit, or the check is not known.
+pub(crate) fn given_up_at(index: &Index, remediation: &Meta) -> Option<Timestamp> {
+    let mut owners = remediation.owners.iter();
+    let owner = owners.find(|owner| owner.kind == kinds::NODE_HEALTH_CHECK)?;
+    let entry = index.node_check(&Key::new("", &owner.name))?;
+    let view = entry.view.ok().filter(|view| view.meta.uid == owner.uid)?;
+    let template = remediation
+        .annotations
+        .get(MEDIK8S_TEMPLATE_NAME_ANNOTATION);
+    let mut steps = view.escalation.iter().filter(|step| match template {
+        Some(name) => step.template.name == *name,
+        None => view.escalation.len() == 1,
+    });
+    let step = steps.next()?;
+    remediation.created?.checked_add(step.timeout).ok()
 }
 
 /// The UIDs of the live checks of a Machine that create this kind of remediations.

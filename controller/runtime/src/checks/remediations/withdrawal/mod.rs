@@ -20,7 +20,7 @@ use rackhand_api::{
 };
 use rackhand_core::checks::machines::Orphan;
 
-pub(crate) use checks::{checked_conditions, is_judged};
+pub(crate) use checks::{checked_conditions, given_up_at, is_judged};
 pub(in crate::checks) use creator::made_by;
 use creator::{Creator, is_created_by_us};
 

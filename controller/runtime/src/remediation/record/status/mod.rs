@@ -126,6 +126,7 @@ fn phase(f: &Facts<'_>) -> PowerPhase {
         Step::Pending => PowerPhase::Pending,
         Step::Succeeded => PowerPhase::Succeeded,
         Step::Fenced if state.failed().is_none() => PowerPhase::Succeeded,
+        Step::Evicted => PowerPhase::Succeeded,
         Step::Blocked if !was_off => PowerPhase::Aborted,
         Step::Fenced | Step::Escalated | Step::Blocked => PowerPhase::Failed,
         _ if f.reason.is_blocked() => PowerPhase::Waiting,
@@ -150,7 +151,13 @@ fn conditions(old: &[StatusCondition], f: &Facts<'_>) -> Vec<StatusCondition> {
     });
     let unconfirmed =
         step == Step::AwaitingConfirmation || matches!(f.reason, Reason::FenceUnconfirmed(_));
-    let drain = matches!(f.reason, Reason::DrainBlocked(_) | Reason::DrainGivenUp(_));
+    let drain = matches!(
+        f.reason,
+        Reason::DrainBlocked(_)
+            | Reason::DrainGivenUp(_)
+            | Reason::EvictionBlocked(_)
+            | Reason::EvictionWaits(_)
+    );
     let overdue = !ended && f.until.is_some_and(|until| until <= f.now);
     let holds = |yes: bool| {
         if yes {
@@ -279,11 +286,16 @@ fn in_place(state: &State, held: bool) -> Vec<InPlace> {
     if state.step.is_terminal() {
         return list;
     }
-    if state.agent_holds || state.attempt.off.is_some() && state.attempt.on.is_none() {
+    let shuts_down = state.step == Step::ShuttingDown;
+    if state.agent_holds || shuts_down || state.attempt.off.is_some() && state.attempt.on.is_none()
+    {
         list.push(InPlace::PowerOff);
     }
     if state.attempt.taint == Some(TaintOwner::Us) {
         list.push(InPlace::Taint);
+    }
+    if state.cordoned.is_some() {
+        list.push(InPlace::Cordon);
     }
     list
 }

@@ -12,10 +12,10 @@ use k8s_openapi::{
 };
 use kube::core::ClusterResourceScope;
 use rackhand_api::names::{
-    CLUSTER_NAMESPACE_ANNOTATION, MACHINE_ANNOTATION, MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION,
-    MEDIK8S_EXCLUDE_LABEL, METAL3_UUID_LABEL, OPENSHIFT_CURRENT_CONFIG_ANNOTATION,
-    OPENSHIFT_DESIRED_CONFIG_ANNOTATION, OPENSHIFT_MACHINE_ANNOTATION, PDUS_ANNOTATION,
-    SWITCHES_ANNOTATION,
+    CLUSTER_NAMESPACE_ANNOTATION, CORDONED_BY_ANNOTATION, MACHINE_ANNOTATION,
+    MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION, MEDIK8S_EXCLUDE_LABEL, METAL3_UUID_LABEL,
+    OPENSHIFT_CURRENT_CONFIG_ANNOTATION, OPENSHIFT_DESIRED_CONFIG_ANNOTATION,
+    OPENSHIFT_MACHINE_ANNOTATION, PDUS_ANNOTATION, SWITCHES_ANNOTATION,
 };
 use rackhand_core::{hosts::NODE_RACK_LABEL, remediation::NodeIdentity};
 use serde::{Deserialize, Deserializer};
@@ -30,7 +30,8 @@ const LABELS: [&str; 4] = [
     NODE_RACK_LABEL,
 ];
 /// Annotations that name the Machine or what hosts share, or that rules of NodeHealthChecks use.
-const ANNOTATIONS: [&str; 8] = [
+const ANNOTATIONS: [&str; 9] = [
+    CORDONED_BY_ANNOTATION,
     MACHINE_ANNOTATION,
     CLUSTER_NAMESPACE_ANNOTATION,
     MEDIK8S_CONFIRMED_HEALTHY_ANNOTATION,
@@ -57,6 +58,7 @@ struct Spec {
     #[serde(rename = "providerID")]
     provider_id: Option<String>,
     taints: Option<Vec<Taint>>,
+    unschedulable: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -192,6 +194,7 @@ impl From<Node> for SeenNode {
             spec: Spec {
                 provider_id: spec.provider_id,
                 taints: spec.taints,
+                unschedulable: spec.unschedulable,
             },
             status: Status {
                 conditions: status.conditions.map(|list| {
@@ -241,6 +244,7 @@ impl From<&SeenNode> for Node {
             spec: Some(NodeSpec {
                 provider_id: spec.provider_id.clone(),
                 taints: spec.taints.clone(),
+                unschedulable: spec.unschedulable,
                 ..NodeSpec::default()
             }),
             status: Some(NodeStatus {

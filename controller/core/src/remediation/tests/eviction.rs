@@ -1,0 +1,433 @@
+//! Pods leave a host that is still on before anything is switched, and what was cordoned is uncordoned (F9).
+
+use super::{super::*, build::*};
+
+/// A Node that is Ready, on a host that is on, whose remediation evicts.
+fn mk_ready() -> Observation {
+    let mut o = mk_observation();
+    policy(&mut o).eviction_timeout = secs(300);
+    let n = node(&mut o);
+    (n.ready, n.ready_unknown) = (true, false);
+    n.lease.as_mut().unwrap().unchanged_since = at(0);
+    o.power = mk_power(0, PowerState::On);
+    o
+}
+
+/// The same, cordoned by this remediation, with two pods.
+fn mk_cordoned() -> Observation {
+    let mut o = mk_ready();
+    node(&mut o).cordon = Cordon::Rackhand { uid: UID.into() };
+    o.drain = Some(Drain {
+        pods: ["db-1", "db-0"].map(mk_running).into(),
+        volumes: vec![],
+    });
+    o
+}
+
+fn mk_running(name: &str) -> BoundPod {
+    BoundPod {
+        is_terminating: false,
+        ..mk_pod(name)
+    }
+}
+
+/// The state of an eviction that began at second 0.
+fn mk_evicting(ready: bool, seconds: i64) -> State {
+    let mut s = mk_state(Step::Evicting);
+    s.node_was_down = !ready;
+    s.agent_holds = false;
+    s.cordoned = Some(CordonedNode {
+        name: "node-7".into(),
+        uid: "n7".into(),
+    });
+    s.attempt.eviction = Some(Box::new(Eviction {
+        until: at(seconds),
+        ready,
+        left: None,
+        moved: at(0),
+        evicted: 0,
+        finished: false,
+    }));
+    s
+}
+
+fn pending() -> State {
+    let mut s = mk_state(Step::Pending);
+    s.node_was_down = false;
+    s
+}
+
+fn keep_alive(o: &mut Observation, now: i64) {
+    node(o).lease.as_mut().unwrap().unchanged_since = at(now);
+}
+
+fn answer(o: &mut Observation, pod: &str, now: i64, result: EvictionResult) {
+    let answer = EvictionAnswer {
+        at: at(now),
+        result,
+    };
+    o.evictions
+        .answers
+        .insert(mk_pod(pod).id.uid.clone(), answer);
+}
+
+fn eviction(names: &[&str]) -> Command {
+    Command::EvictPods {
+        node: "n7".into(),
+        pods: names.iter().map(|name| mk_pod(name).id).collect(),
+    }
+}
+
+const N7: &str = "n7";
+
+fn uncordon() -> Command {
+    Command::Uncordon { node: N7.into() }
+}
+
+#[test]
+fn pods_of_a_node_that_is_ready_leave_before_anything_is_held() {
+    let mut o = mk_ready();
+    let (s, _) = writes(&o, &pending(), 0);
+    assert_eq!(s.step, Step::Evicting);
+    assert_eq!(s.attempt.eviction.as_ref().unwrap().until, at(300));
+    // F9: the cordon is recorded before it is set.
+    assert_eq!(s.cordoned.as_ref().unwrap().uid, N7);
+    assert_eq!(does(&o, &s, 0), Command::Cordon { node: N7.into() });
+    node(&mut o).cordon = Cordon::Rackhand { uid: UID.into() };
+    o.drain = mk_cordoned().drain;
+    assert_eq!(does(&o, &s, 1), eviction(&["db-0", "db-1"]));
+    for pod in ["db-0", "db-1"] {
+        answer(&mut o, pod, 1, EvictionResult::Evicted);
+    }
+    for pod in &mut o.drain.as_mut().unwrap().pods {
+        pod.is_terminating = true;
+    }
+    let (reason, until) = waits(&o, &s, 1);
+    assert_eq!((reason.label(), until), ("Evicting", 3));
+    o.drain = Some(Drain::default());
+    let d = decide(&o, Some(&s), at(4));
+    assert_eq!((d.next, d.state.step), (Next::Write, Step::Holding));
+    assert_eq!(d.notes[0].reason, "PodsLeft");
+    assert_eq!(d.state.attempt.eviction.unwrap().evicted, 2);
+}
+
+#[test]
+fn no_eviction_where_none_is_wanted_or_nothing_can_end_a_pod() {
+    type Change = fn(&mut Observation);
+    let cases: [(&str, Change); 6] = [
+        ("CAPM3's way", |o| {
+            policy(o).eviction_timeout = secs(0);
+        }),
+        ("only cycled", |o| {
+            policy(o).strategy = Strategy::PowerCycleFirst;
+        }),
+        ("the control plane misses the kubelet", |o| {
+            (node(o).ready, node(o).ready_unknown) = (false, true);
+        }),
+        ("a silent Lease", |o| {
+            node(o).lease.as_mut().unwrap().unchanged_since = at(-13);
+        }),
+        ("read as off", |o| o.power = mk_power(-1, PowerState::Off)),
+        ("the cluster does not answer", |o| {
+            o.workload = WorkloadView::Unreachable { why: "x".into() };
+        }),
+    ];
+    for (what, change) in cases {
+        let mut o = mk_ready();
+        change(&mut o);
+        assert_eq!(writes(&o, &pending(), 0).0.step, Step::Holding, "{what}");
+    }
+}
+
+#[test]
+fn host_that_fails_during_the_eviction_is_switched_off_at_once() {
+    let s = mk_evicting(true, 300);
+    let mut o = mk_cordoned();
+    // The kubelet has not renewed its Lease for longer than it ever takes.
+    assert_eq!(writes(&o, &s, 12).0.step, Step::Holding);
+    o.power = mk_power(5, PowerState::Off);
+    assert_eq!(writes(&o, &s, 6).0.step, Step::Holding);
+    // Whoever waits for the pods waits for the word of the control plane.
+    policy(&mut o).eviction_blocked = EvictionPolicy::Wait;
+    o.power = mk_power(0, PowerState::On);
+    assert_eq!(does(&o, &s, 12), eviction(&["db-0", "db-1"]));
+    (node(&mut o).ready, node(&mut o).ready_unknown) = (false, true);
+    assert_eq!(writes(&o, &s, 40).0.step, Step::Holding);
+}
+
+#[test]
+fn a_budget_that_blocks_is_named_and_tried_again_until_the_time_is_over() {
+    let s = mk_evicting(true, 300);
+    let mut o = mk_cordoned();
+    keep_alive(&mut o, 10);
+    answer(
+        &mut o,
+        "db-0",
+        10,
+        EvictionResult::Blocked("shop/db".into()),
+    );
+    answer(
+        &mut o,
+        "db-1",
+        10,
+        EvictionResult::Blocked("shop/db".into()),
+    );
+    let (reason, until) = waits(&o, &s, 11);
+    assert_eq!((reason.label(), until), ("EvictionBlocked", 13));
+    let text = reason.to_string();
+    assert!(text.contains("2 pods (shop/db-1, shop/db-0)"), "{text}");
+    assert!(
+        text.contains("kept by PodDisruptionBudget shop/db"),
+        "{text}"
+    );
+    assert_eq!(does(&o, &s, 15), eviction(&["db-0", "db-1"]));
+    keep_alive(&mut o, 300);
+    let d = decide(&o, Some(&s), at(300));
+    assert_eq!((d.next, d.state.step), (Next::Write, Step::Holding));
+    assert_eq!(d.reason.label(), "EvictionUnfinished");
+    assert!(d.notes[0].warning && d.notes[0].message.contains("shop/db"));
+}
+
+#[test]
+fn whoever_waits_or_aborts_is_not_switched_off_after_the_time() {
+    let s = mk_evicting(true, 300);
+    let mut o = mk_cordoned();
+    keep_alive(&mut o, 400);
+    answer(
+        &mut o,
+        "db-0",
+        400,
+        EvictionResult::Blocked("shop/db".into()),
+    );
+    answer(
+        &mut o,
+        "db-1",
+        400,
+        EvictionResult::Refused("forbidden".into()),
+    );
+    policy(&mut o).eviction_blocked = EvictionPolicy::Wait;
+    let (reason, _) = waits(&o, &s, 400);
+    assert_eq!(reason.label(), "EvictionWaits");
+    assert!(reason.is_blocked());
+    assert!(matches!(does(&o, &s, 9000), Command::EvictPods { .. }));
+    policy(&mut o).eviction_blocked = EvictionPolicy::Abort;
+    let (s, reason) = writes(&o, &s, 400);
+    assert_eq!(
+        (s.step, reason.label()),
+        (Step::Aborting, "EvictionAborted")
+    );
+    assert_eq!(does(&o, &s, 400), uncordon());
+    node(&mut o).cordon = Cordon::Absent;
+    o.completed.insert(Command::RemoveHold);
+    let (s, _) = writes(&o, &s, 400);
+    assert_eq!((s.step, s.attempt.off), (Step::Blocked, None));
+}
+
+#[test]
+fn without_the_right_to_evict_a_host_is_not_waited_for() {
+    let s = mk_evicting(true, 300);
+    let mut o = mk_cordoned();
+    for pod in ["db-0", "db-1"] {
+        answer(&mut o, pod, 1, EvictionResult::Refused("forbidden".into()));
+    }
+    let (s, reason) = writes(&o, &s, 1);
+    assert_eq!(
+        (s.step, reason.label()),
+        (Step::Holding, "EvictionUnfinished")
+    );
+}
+
+#[test]
+fn node_that_is_not_ready_gets_thirty_seconds_and_twenty_without_progress() {
+    let mut o = mk_cordoned();
+    (node(&mut o).ready, node(&mut o).ready_unknown) = (false, false);
+    let (begun, _) = writes(&o, &pending(), 0);
+    let eviction = begun.attempt.eviction.unwrap();
+    assert_eq!((begun.step, eviction.until), (Step::Evicting, at(30)));
+    assert!(begun.node_was_down);
+    for pod in ["db-0", "db-1"] {
+        answer(&mut o, pod, 0, EvictionResult::Evicted);
+    }
+    for pod in &mut o.drain.as_mut().unwrap().pods {
+        pod.is_terminating = true;
+    }
+    // The pods are counted first.
+    let (s, _) = writes(&o, &mk_evicting(false, 30), 0);
+    assert_eq!(s.attempt.eviction.as_ref().unwrap().left, Some(2));
+    keep_alive(&mut o, 20);
+    assert_eq!(waits(&o, &s, 19).0.label(), "Evicting");
+    assert_eq!(writes(&o, &s, 20).1.label(), "EvictionUnfinished");
+    // One that leaves is progress.
+    o.drain.as_mut().unwrap().pods.pop();
+    let (s, _) = writes(&o, &s, 19);
+    let eviction = s.attempt.eviction.as_ref().unwrap();
+    assert_eq!((eviction.left, eviction.moved), (Some(1), at(19)));
+    assert_eq!(waits(&o, &s, 29).0.label(), "Evicting");
+    assert_eq!(writes(&o, &s, 30).0.step, Step::Holding);
+}
+
+#[test]
+fn at_most_half_of_what_the_check_leaves_is_used() {
+    let mut o = mk_ready();
+    o.object.given_up_at = Some(at(120));
+    let (s, _) = writes(&o, &pending(), 0);
+    assert_eq!(s.attempt.eviction.unwrap().until, at(60));
+    o.object.given_up_at = Some(at(-5));
+    let (s, _) = writes(&o, &pending(), 0);
+    assert_eq!(s.attempt.eviction.unwrap().until, at(0));
+}
+
+#[test]
+fn f11_node_that_recovers_during_the_eviction_is_not_switched() {
+    let s = mk_evicting(false, 30);
+    let mut o = mk_cordoned();
+    o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+    assert_eq!(does(&o, &s, 5), uncordon());
+    node(&mut o).cordon = Cordon::Absent;
+    let (s, _) = writes(&o, &s, 5);
+    assert_eq!((s.step, s.cordoned.clone()), (Step::Pending, None));
+    assert_eq!(writes(&o, &s, 5).0.step, Step::Succeeded);
+}
+
+#[test]
+fn f9_only_our_own_cordon_is_removed_on_every_way_out() {
+    type Change = fn(&mut Observation);
+    let ways: [(&str, Change); 5] = [
+        ("withdrawn", |o| o.object.deleting = true),
+        ("stopped by its check", |o| o.object.timed_out = true),
+        ("to be off", |o| bmh(o).online = false),
+        ("serviced", |o| bmh(o).servicing = true),
+        ("paused", |o| o.object.paused = true),
+    ];
+    for (what, change) in ways {
+        for theirs in [false, true] {
+            let mut o = mk_cordoned();
+            change(&mut o);
+            if theirs {
+                node(&mut o).cordon = Cordon::Other;
+            }
+            let mut s = mk_evicting(true, 300);
+            let mut uncordoned = false;
+            for _ in 0..8 {
+                let d = decide(&o, Some(&s), at(1));
+                match d.next {
+                    Next::Write => s = d.state,
+                    Next::Do(command) => {
+                        uncordoned |= command == uncordon();
+                        assert!(
+                            !matches!(command, Command::PowerOff { .. } | Command::AddHold),
+                            "{what}"
+                        );
+                        if command == uncordon() {
+                            node(&mut o).cordon = Cordon::Absent;
+                        }
+                        o.completed.insert(command);
+                    }
+                    Next::Wait(_) | Next::Done(_) => break,
+                }
+            }
+            assert_eq!(uncordoned, !theirs, "{what}, {theirs}");
+        }
+    }
+}
+
+#[test]
+fn f9_remediation_does_not_end_before_its_cordon_is_known_to_be_gone() {
+    let mut o = mk_cordoned();
+    o.object.deleting = true;
+    let mut s = mk_evicting(true, 300);
+    s.step = Step::Aborting;
+    s.attempt.end_reason = Some(Reason::Withdrawn);
+    o.completed.insert(Command::RemoveHold);
+    o.workload = WorkloadView::Unreachable { why: "x".into() };
+    assert_eq!(waits(&o, &s, 1).0.label(), "WorkloadUnreachable");
+    // A Node that was replaced is another one.
+    o.workload = mk_ready().workload;
+    node(&mut o).uid = "n8".into();
+    assert!(matches!(does(&o, &s, 1), Command::RemoveFinalizer(_)));
+}
+
+#[test]
+fn f9_node_that_is_back_is_uncordoned_with_its_taint() {
+    let mut o = mk_held();
+    node(&mut o).cordon = Cordon::Rackhand { uid: UID.into() };
+    let s = mk_state(Step::Restoring);
+    assert_eq!(does(&o, &s, 1), uncordon());
+    node(&mut o).cordon = Cordon::Rackhand {
+        uid: "another".into(),
+    };
+    assert_eq!(does(&o, &s, 1), Command::RemoveHold);
+}
+
+#[test]
+fn pods_of_daemon_sets_and_static_and_finished_pods_stay() {
+    let cases: [fn(&mut BoundPod); 3] = [
+        |pod| pod.is_mirror = true,
+        |pod| pod.is_of_daemon_set = true,
+        |pod| pod.is_ended = true,
+    ];
+    for change in cases {
+        let mut o = mk_cordoned();
+        let pods = &mut o.drain.as_mut().unwrap().pods;
+        pods.iter_mut().for_each(change);
+        assert_eq!(writes(&o, &mk_evicting(true, 300), 1).0.step, Step::Holding);
+    }
+}
+
+#[test]
+fn a_batch_of_evictions_is_bounded_and_in_order() {
+    let mut o = mk_cordoned();
+    o.drain.as_mut().unwrap().pods = (0..100)
+        .rev()
+        .map(|i| mk_running(&format!("db-{i:03}")))
+        .collect();
+    match does(&o, &mk_evicting(true, 300), 1) {
+        Command::EvictPods { pods, .. } => {
+            assert_eq!(pods.len(), 32);
+            assert_eq!((&*pods[0].name, &*pods[31].name), ("db-000", "db-031"));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn strategy_evict_keeps_the_host_on_and_its_node_cordoned_until_it_is_deleted() {
+    let mut o = mk_ready();
+    policy(&mut o).strategy = Strategy::Evict;
+    let (s, _) = writes(&o, &pending(), 0);
+    assert_eq!((s.step, s.strategy), (Step::Evicting, Strategy::Evict));
+    node(&mut o).cordon = Cordon::Rackhand { uid: UID.into() };
+    o.drain = Some(Drain::default());
+    let (s, reason) = writes(&o, &s, 1);
+    assert_eq!((s.step, reason), (Step::Evicted, Reason::Evicted));
+    assert_eq!(waits(&o, &s, 2), (Reason::Evicted, 32));
+    // A person who works on the host starts it again.
+    (node(&mut o).ready, node(&mut o).ready_unknown) = (false, true);
+    assert_eq!(waits(&o, &s, 2).0, Reason::Evicted);
+    (node(&mut o).ready, node(&mut o).ready_unknown) = (true, false);
+    // What somebody binds to it is evicted again.
+    o.drain = mk_cordoned().drain;
+    let (again, _) = writes(&o, &s, 1000);
+    let until = again.attempt.eviction.unwrap().until;
+    assert_eq!((again.step, until), (Step::Evicting, at(1300)));
+    o.object.deleting = true;
+    let (s, _) = writes(&o, &s, 1000);
+    assert_eq!((s.step, does(&o, &s, 1000)), (Step::Aborting, uncordon()));
+}
+
+#[test]
+fn f1_host_that_fails_before_its_pods_have_left_is_fenced_by_strategy_evict_too() {
+    let mut o = mk_cordoned();
+    policy(&mut o).strategy = Strategy::Evict;
+    let mut s = mk_evicting(true, 300);
+    s.strategy = Strategy::Evict;
+    (node(&mut o).ready, node(&mut o).ready_unknown) = (false, true);
+    assert_eq!(writes(&o, &s, 50).0.step, Step::Holding);
+    let mut drained = mk_state(Step::Draining);
+    drained.strategy = Strategy::Evict;
+    let mut o = mk_held();
+    node(&mut o).taint = Taint::Ours;
+    o.power = mk_power(10, PowerState::Off);
+    o.drain = Some(Drain::default());
+    assert_eq!(writes(&o, &drained, 10).0.step, Step::Fenced);
+}
