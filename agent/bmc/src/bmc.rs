@@ -5,8 +5,9 @@ use std::{fmt, future::Future, pin::Pin, time::Duration};
 use secrecy::SecretString;
 
 use crate::{
-    Accepted, BmcError, BootOverride, BootState, ErrorKind, EventLog, Facts, FirmwareUpdates, HealthRollup,
-    PowerCommand, PowerReading, Sensor, SystemIdentity, Topology, operation::Expected,
+    Accepted, BmcError, BootOverride, BootState, ErrorKind, EventLog, Facts, FirmwareUpdates,
+    HealthRollup, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
+    operation::Expected,
 };
 
 /// A boxed future of a BMC call.

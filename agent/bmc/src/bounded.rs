@@ -10,8 +10,8 @@ use secrecy::SecretString;
 
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, FirmwareUpdate,
-    FirmwareUpdates, HealthRollup, Identify, LogEntry, MAX_UPDATES, Neighbor, PowerCommand, PowerReading, Sensor,
-    SystemIdentity, Topology,
+    FirmwareUpdates, HealthRollup, Identify, LogEntry, MAX_UPDATES, Neighbor, PowerCommand,
+    PowerReading, Sensor, SystemIdentity, Topology,
     operation::Expected,
     pdu::{OutletCommand, OutletId, OutletReading, Pdu},
     text::plain,

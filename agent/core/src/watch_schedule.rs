@@ -181,7 +181,12 @@ mod tests {
     }
 
     /// Reads at each due time, and returns the times between the ends of the readings.
-    fn gaps(schedule: &mut Schedule, mut last: Duration, took: Duration, count: usize) -> Vec<Duration> {
+    fn gaps(
+        schedule: &mut Schedule,
+        mut last: Duration,
+        took: Duration,
+        count: usize,
+    ) -> Vec<Duration> {
         let mut gaps = Vec::new();
         for _ in 0..count {
             let end = schedule.due() + took;
@@ -222,7 +227,11 @@ mod tests {
         schedule.request(s(101));
         assert_eq!(schedule.due(), s(102));
         schedule.read(s(103), s(3), true);
-        assert_eq!(schedule.due(), s(105), "one that was under way does not count");
+        assert_eq!(
+            schedule.due(),
+            s(105),
+            "one that was under way does not count"
+        );
         schedule.read(s(106), QUICK, true);
         assert_eq!(schedule.due(), s(108));
         schedule.read(s(108), QUICK, true);

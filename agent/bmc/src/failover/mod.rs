@@ -15,7 +15,8 @@ use tokio::time::Instant;
 
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, ErrorKind, EventLog, Facts,
-    FirmwareUpdates, HealthRollup, Identify, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
+    FirmwareUpdates, HealthRollup, Identify, PowerCommand, PowerReading, Sensor, SystemIdentity,
+    Topology,
     operation::{Expected, Mismatch},
 };
 pub use breaker::BreakerSettings;

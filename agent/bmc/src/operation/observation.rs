@@ -185,7 +185,10 @@ mod tests {
         seen.read(ms(11_000), &reading(PowerState::Off, None), 4);
         let last = seen.last().unwrap();
         assert_eq!((last.observation, last.readings), (1, 2));
-        assert_eq!((last.since, last.previous), (ms(9_000), Some(PowerState::On)));
+        assert_eq!(
+            (last.since, last.previous),
+            (ms(9_000), Some(PowerState::On))
+        );
     }
 
     #[test]

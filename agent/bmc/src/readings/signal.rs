@@ -158,7 +158,12 @@ mod tests {
     #[test]
     fn faults_last_until_their_end_at_the_same_sensor() {
         let lost = |sensor| (sensor, EventMeaning::Fault(FaultKind::PowerRedundancyLost));
-        let full = |sensor| (sensor, EventMeaning::FaultEnded(FaultKind::PowerRedundancyLost));
+        let full = |sensor| {
+            (
+                sensor,
+                EventMeaning::FaultEnded(FaultKind::PowerRedundancyLost),
+            )
+        };
         let memory = ("DIMM", EventMeaning::Fault(FaultKind::UncorrectableMemory));
         let kinds = |entries: &[(&str, EventMeaning)], rollup| {
             let rollup = Some(HealthRollup { severity: rollup });
@@ -175,7 +180,11 @@ mod tests {
         assert!(kinds(&[memory, START], ok).is_empty(), "it happened before");
         assert_eq!(
             kinds(&[lost("a"), START, memory, memory], Severity::Critical),
-            [FaultKind::CriticalHealth, FaultKind::UncorrectableMemory, redundancy]
+            [
+                FaultKind::CriticalHealth,
+                FaultKind::UncorrectableMemory,
+                redundancy
+            ]
         );
         assert!(hardware_faults(None, None).is_empty());
     }

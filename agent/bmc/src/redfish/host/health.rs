@@ -42,7 +42,10 @@ mod tests {
         assert_eq!(both("Warning"), Severity::Warning);
         assert_eq!(both("critical"), Severity::Unknown);
         assert_eq!(of(json!({ "Health": "Critical" })), Severity::Critical);
-        assert_eq!(of(json!({ "HealthRollup": null, "Health": "OK" })), Severity::Ok);
+        assert_eq!(
+            of(json!({ "HealthRollup": null, "Health": "OK" })),
+            Severity::Ok
+        );
         assert_eq!(of(json!("OK")), Severity::Unknown);
         assert_eq!(rollup(&json!({})), Severity::Unknown);
     }

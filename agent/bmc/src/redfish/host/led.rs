@@ -160,7 +160,10 @@ mod tests {
     fn led_is_lit_by_either_property() {
         for (body, lit) in [
             (json!({"LocationIndicatorActive": true}), Some(true)),
-            (json!({"LocationIndicatorActive": false, "IndicatorLED": "Lit"}), Some(false)),
+            (
+                json!({"LocationIndicatorActive": false, "IndicatorLED": "Lit"}),
+                Some(false),
+            ),
             (json!({"IndicatorLED": "Blinking"}), Some(true)),
             (json!({"IndicatorLED": "Off"}), Some(false)),
             (json!({"IndicatorLED": "Unknown"}), None),

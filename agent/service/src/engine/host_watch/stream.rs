@@ -137,7 +137,11 @@ impl WatchStream {
     pub(crate) async fn view(&self, ids: &[String]) -> Vec<v1::WatchedHost> {
         let context = &self.watches.context;
         // Without the journal it is not known who holds a host; the rest is.
-        let holds = context.holds.by_host_key().await.unwrap_or_else(|_| HashMap::new());
+        let holds = context
+            .holds
+            .by_host_key()
+            .await
+            .unwrap_or_else(|_| HashMap::new());
         let mut hosts = Vec::with_capacity(ids.len());
         for id in ids {
             match self.entries.get(id) {

@@ -81,7 +81,12 @@ mod tests {
             ((0x6f, 0x1f, 1), true, None, Start),
             ((0x6f, 0x09, 0), true, None, Start),
             ((0x6f, 0x09, 0), false, None, Other),
-            ((0x6f, 0x0c, 1), true, None, Fault(FaultKind::UncorrectableMemory)),
+            (
+                (0x6f, 0x0c, 1),
+                true,
+                None,
+                Fault(FaultKind::UncorrectableMemory),
+            ),
             ((0x6f, 0x0c, 0), true, None, Other),
             ((0x6f, 0x07, 1), true, None, Fault(trip)),
             ((0x6f, 0x07, 1), false, None, FaultEnded(trip)),
@@ -93,7 +98,11 @@ mod tests {
             ((0x0b, 0x04, 1), true, None, Other),
             ((0x03, 0x20, 1), true, None, Other),
         ] {
-            assert_eq!(of_event(event, asserted, purpose), expected, "{event:x?} {asserted}");
+            assert_eq!(
+                of_event(event, asserted, purpose),
+                expected,
+                "{event:x?} {asserted}"
+            );
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use ipmi_rs_core::storage::sdr::{SensorType, decode_event};
 use jiff::Timestamp;
 
+use super::meaning;
 use crate::{
     EventMeaning, LogEntry, Severity, StopKind,
     ipmi::command::{
@@ -14,7 +15,6 @@ use crate::{
         text,
     },
 };
-use super::meaning;
 
 /// Size of an entry in bytes.
 pub(super) const ENTRY_SIZE: usize = 16;

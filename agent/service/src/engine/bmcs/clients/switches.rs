@@ -35,7 +35,11 @@ impl Switches {
     }
 
     /// The last command to a host, and the time since.
-    pub(crate) fn last(&self, target: &Target, keys: &HostKeys) -> Option<(PowerCommand, Duration)> {
+    pub(crate) fn last(
+        &self,
+        target: &Target,
+        keys: &HostKeys,
+    ) -> Option<(PowerCommand, Duration)> {
         let known = self.0.lock();
         let of_host = known.get(&target.key);
         // A BMC that a caller names may be known in another notation.
