@@ -156,6 +156,7 @@ impl Reloader {
         let (running, waiting) = self.engine.load();
         let mut sampled = Sampled {
             hosts: self.engine.settings.load().inventory.hosts.len(),
+            watched_hosts: self.engine.host_watches.count(),
             running,
             waiting,
             holds,

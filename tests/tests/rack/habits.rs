@@ -57,6 +57,51 @@ fn refusals() -> Vec<(Profile, (u16, &'static str))> {
 }
 
 #[tokio::test]
+async fn power_that_is_lost_shows_at_once_and_the_host_can_be_switched_on() {
+    let sim = with(Profile::of(Vendor::Idrac9)).await;
+    assert!(sim.host.lose_power());
+    assert!(!sim.host.lose_power(), "it has none");
+    assert_eq!(sim.host.real_power(), PowerState::Off);
+    assert_eq!(reported(&sim).await, "Off");
+    assert!(sim.host.running_pods().is_empty());
+    assert!(sim.reset("On").await.status < 300);
+    sim.forward(60);
+    assert_eq!(reported(&sim).await, "On");
+}
+
+#[tokio::test]
+async fn panic_leaves_an_entry_in_the_event_log_and_a_start_follows_it() {
+    let sim = with(Profile::of(Vendor::Idrac9)).await;
+    assert!(sim.host.panic());
+    assert!(!sim.host.panic(), "it does not run");
+    assert_eq!(reported(&sim).await, "On");
+    assert!(sim.reset("ForceRestart").await.status < 300);
+    let path = format!(
+        "/redfish/v1/Managers/iDRAC.Embedded.1/LogServices/{}/Entries",
+        sim.host.config().bmc.profile.log.id
+    );
+    let entries = sim.shown(&path).await;
+    let entries = entries["Members"].as_array().unwrap();
+    let kinds: Vec<_> = entries.iter().map(|entry| &entry["SensorType"]).collect();
+    let (stop, start) = (json!("OS Stop/Shutdown"), json!("SystemBoot/Restart"));
+    let at = |kind: &Value| kinds.iter().rposition(|known| *known == kind);
+    assert!(at(&stop) < at(&start) && at(&stop).is_some(), "{entries:#?}");
+}
+
+#[tokio::test]
+async fn bmc_that_was_reset_takes_a_running_host_for_off_for_a_while() {
+    let sim = with(Profile::of(Vendor::Idrac9)).await;
+    let restart = sim.host.config().bmc.profile.restart.clone();
+    sim.host.restart_bmc_lying(Duration::from_secs(60));
+    let ready = (restart.refuses + restart.not_ready).as_secs();
+    sim.forward(ready + 30);
+    assert_eq!(sim.host.believed_power(), PowerState::Off);
+    assert_eq!(sim.host.real_power(), PowerState::On);
+    sim.forward(40);
+    assert_eq!(sim.host.believed_power(), PowerState::On);
+}
+
+#[tokio::test]
 async fn bmc_that_lost_the_power_state_refuses_off_and_the_host_runs() {
     for (profile, (status, message)) in refusals() {
         let name = profile.model.clone();

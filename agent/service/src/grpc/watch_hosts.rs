@@ -2,7 +2,7 @@
 //!
 //! Must never: keep a host, or its credentials, longer than the stream lives.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc};
 
 use futures::Stream;
 use rackhand_bmc::operation::Expected;
@@ -26,7 +26,7 @@ use crate::engine::{HostWatches, Target, Wanted, WatchStream};
 pub(super) struct WatchHostsCalls {
     pub(super) targets: Targets,
     pub(super) watches: HostWatches,
-    pub(super) instance: std::sync::Arc<str>,
+    pub(super) instance: Arc<str>,
     /// Cancelled when the agent stops.
     pub(super) closing: CancellationToken,
 }
@@ -172,13 +172,12 @@ impl Session {
     }
 
     fn response(&self, hosts: Vec<v1::WatchedHost>) -> v1::WatchHostsResponse {
-        let rest: Duration = self.due.saturating_duration_since(Instant::now());
         v1::WatchHostsResponse {
             hosts,
             instance: self.calls.instance.to_string(),
             heartbeat: 0,
             heartbeat_complete: false,
-            heartbeat_interval: Some(duration_to_proto(rest)),
+            heartbeat_interval: Some(duration_to_proto(WATCH_HEARTBEAT)),
         }
     }
 }

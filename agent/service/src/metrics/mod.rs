@@ -84,6 +84,7 @@ pub(crate) struct JournalState {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sampled {
     pub(crate) hosts: usize,
+    pub(crate) watched_hosts: usize,
     pub(crate) running: usize,
     pub(crate) waiting: usize,
     /// `None`: the journal could not be read.
@@ -116,6 +117,7 @@ pub(crate) struct Metrics {
     journal_reopened: Counter,
     journal_created: Family<OriginLabels, Gauge>,
     hosts: Gauge,
+    watched_hosts: Gauge,
     running: Gauge,
     waiting: Gauge,
     holds: Gauge,
@@ -162,6 +164,7 @@ impl Metrics {
             journal_reopened: Counter::default(),
             journal_created: Family::default(),
             hosts: Gauge::default(),
+            watched_hosts: Gauge::default(),
             running: Gauge::default(),
             waiting: Gauge::default(),
             holds: Gauge::default(),
@@ -242,6 +245,7 @@ impl Metrics {
     pub(crate) fn render(&self, now: &Sampled) -> String {
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         self.hosts.set(count(now.hosts));
+        self.watched_hosts.set(count(now.watched_hosts));
         self.running.set(count(now.running));
         self.waiting.set(count(now.waiting));
         if let Some(holds) = now.holds {
@@ -317,6 +321,7 @@ mod tests {
         metrics.reload(false);
         let sampled = Sampled {
             hosts: 7,
+            watched_hosts: 5,
             holds: Some(2),
             connections_accepted: 3,
             connections_refused: vec![("no-certificate", 2), ("expired", 0)],
@@ -336,6 +341,7 @@ mod tests {
             "rackhand_agent_reloads_total{result=\"refused\"} 1",
             "rackhand_agent_configuration_current 0",
             "rackhand_agent_hosts 7",
+            "rackhand_agent_watched_hosts 5",
             "rackhand_agent_holds 2",
             "rackhand_agent_connections_total 3",
             "rackhand_agent_refused_connections_total{reason=\"no-certificate\"} 2",

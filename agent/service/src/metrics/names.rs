@@ -98,6 +98,11 @@ impl Metrics {
         );
         r.register("hosts", "Hosts of the inventory", m.hosts.clone());
         r.register(
+            "watched_hosts",
+            "Hosts whose power is read for callers that watch them",
+            m.watched_hosts.clone(),
+        );
+        r.register(
             "operations_running",
             "Operations that are not finished",
             m.running.clone(),

@@ -31,3 +31,4 @@ mod power_on_stagger;
 mod reload;
 mod settings;
 mod shared_outlets;
+mod watch_hosts;

@@ -229,6 +229,16 @@ impl SimHost {
     /// Resets the BMC, as `Manager.Reset` does: for a while its port is closed, then it is not
     /// ready; its sessions are lost. The machine is not affected.
     pub fn restart_bmc(&self, by: &str) {
+        let forgets = self.config().bmc.profile.restart.forgets_power;
+        self.restart_bmc_that_forgets(by, forgets);
+    }
+
+    /// Resets the BMC, which reports off for so long after it is ready again.
+    pub fn restart_bmc_lying(&self, lies: Duration) {
+        self.restart_bmc_that_forgets("itself", Some(lies));
+    }
+
+    fn restart_bmc_that_forgets(&self, by: &str, forgets: Option<Duration>) {
         let facts = &self.config().bmc.profile.restart;
         let back = self.now() + facts.refuses;
         let ready = back + facts.not_ready;
@@ -237,7 +247,7 @@ impl SimHost {
         if !facts.keeps_sessions {
             self.bmc().sessions.lock().forget();
         }
-        if let Some(lasts) = facts.forgets_power {
+        if let Some(lasts) = forgets {
             *self.bmc().forgotten.lock() = Some(Forgotten {
                 since: back,
                 until: Some(ready + lasts),

@@ -191,6 +191,29 @@ impl SimHost {
         self.with(|now, state, out| state.machine.hang(now.at, out))
     }
 
+    /// Stops the operating system by a panic, which it reports to the event log, while the power stays on. `false`
+    /// if it was not running.
+    pub fn panic(&self) -> bool {
+        self.with(|now, state, out| {
+            let stopped = state.machine.hang(now.at, out);
+            if stopped {
+                state.happened(now, out);
+                state.panicked(now);
+            }
+            stopped
+        })
+    }
+
+    /// The host loses its power at once, as by a supply that fails; its BMC has power and sees it. `false` if it had
+    /// none.
+    pub fn lose_power(&self) -> bool {
+        let lost = self.with(|now, state, out| state.machine.lose_power(now.at, out));
+        if lost {
+            self.note("the power is lost");
+        }
+        lost
+    }
+
     /// While set, a power-off never completes: the state stays `PoweringOff`, and processes keep
     /// running.
     pub fn stuck_powering_off(&self, stuck: bool) {

@@ -160,6 +160,14 @@ impl Rack {
         overlaps(self.processes())
     }
 
+    /// Resets every BMC of the rack, as an update of their firmware or their own supply does. Each of them answers
+    /// again after a while, and takes its host for off for so long then. The hosts are not affected.
+    pub fn reset_bmcs(&self, lies: Duration) {
+        for host in self.hosts.values() {
+            host.restart_bmc_lying(lies);
+        }
+    }
+
     /// Stops all tasks and waits for them.
     pub async fn stop(&self) {
         self.stop.cancel();

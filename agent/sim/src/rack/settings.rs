@@ -91,6 +91,9 @@ pub struct Event {
     pub time: Timestamp,
     pub severity: Severity,
     pub message: String,
+    /// Redfish `SensorType` of an entry that comes from a sensor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensor_type: Option<&'static str>,
 }
 
 /// The event log of a machine.
@@ -106,6 +109,17 @@ impl EventLog {
 
     /// Adds an entry.
     pub fn add(&mut self, time: Timestamp, severity: Severity, message: impl Into<String>) {
+        self.add_of_sensor(time, severity, message, None);
+    }
+
+    /// Adds an entry that comes from a sensor of this type.
+    pub fn add_of_sensor(
+        &mut self,
+        time: Timestamp,
+        severity: Severity,
+        message: impl Into<String>,
+        sensor_type: Option<&'static str>,
+    ) {
         self.last += 1;
         if self.events.len() >= Self::ROOM {
             self.events.remove(0);
@@ -115,6 +129,7 @@ impl EventLog {
             time,
             severity,
             message: message.into(),
+            sensor_type,
         });
     }
 

@@ -10,6 +10,9 @@ use super::power::{Answer, Change, Flash, Machine, OsState, PowerState, ResetTyp
 use super::process::{ProcessTable, Stamp, StopReason};
 use super::settings::{HostSettings, Severity};
 
+/// The sensor of starts of the host.
+const STARTED: &str = "SystemBoot/Restart";
+
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) machine: Machine,
@@ -101,6 +104,17 @@ impl State {
         }
     }
 
+    /// The operating system panicked: nothing of it runs on, and its driver has added an entry to the event log.
+    pub(super) fn panicked(&mut self, now: Stamp) {
+        self.kill_all(now, StopReason::Reset);
+        self.settings.events.add_of_sensor(
+            now.wall,
+            Severity::Critical,
+            "OS Stop/Shutdown: Run-time critical stop",
+            Some("OS Stop/Shutdown"),
+        );
+    }
+
     /// A host whose firmware is half written never boots again.
     fn interrupts_flash(&mut self, stamp: Stamp) {
         if self.flash.is_some_and(|flash| flash.is_running(stamp.at)) {
@@ -116,7 +130,11 @@ impl State {
     }
 
     fn switched(&mut self, stamp: Stamp, change: Change, message: String) {
-        self.settings.events.add(stamp.wall, Severity::Ok, message);
+        let starts = matches!(change, Change::Reset | Change::Power(PowerState::On));
+        let sensor_type = starts.then_some(STARTED);
+        self.settings
+            .events
+            .add_of_sensor(stamp.wall, Severity::Ok, message, sensor_type);
         self.switched.push(Switched {
             stamp,
             change,

@@ -9,12 +9,14 @@ pub(super) enum Fault {
     HostAndBmcFail,
     HostPanics,
     HostLosesPower,
+    HostLosesPowerSeen,
     HostIsSwitchedOn,
     NodeDeleted,
     RemediationDeleted,
     BmcSilent,
     BmcSlow,
     BmcReset,
+    BmcsOfRackReset,
     BmcForgets,
     BmcForgetsAtCommand,
     BmcReportsOff,
@@ -57,16 +59,16 @@ pub(super) enum Fault {
 use Fault::{
     AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, ApiStarts, BmcDies,
     BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset,
-    BmcSilent, BmcSlow, ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended,
+    BmcSilent, BmcSlow, BmcsOfRackReset, ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended,
     CrdLate, HistoryCompacted, HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile,
-    HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent,
+    HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent,
     LinkSlow, NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded, PduIgnoresCommands,
     PduLosesAnswer, PduSilent, RemediationDeleted, RightsTaken, TimelessConditions,
     UpgradeOfAgents, UpgradeOfControllers, VersionDropped, WatchesBroken, WatchesLate,
 };
 
 /// Every fault, its share of all, its name, and for how many seconds it may last.
-pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 49] = [
+pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 51] = [
     (HostHangs, 14, "host hangs", (0, 0)),
     (HostHangsForAWhile, 6, "host hangs for a while", (20, 900)),
     (
@@ -79,6 +81,12 @@ pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 49] = [
     (HostAndBmcFail, 6, "host hangs and its BMC dies", (60, 1200)),
     (HostPanics, 6, "kernel panic", (0, 0)),
     (HostLosesPower, 6, "host loses power", (0, 0)),
+    (
+        HostLosesPowerSeen,
+        6,
+        "host loses power, and its BMC sees it",
+        (0, 0),
+    ),
     (HostIsSwitchedOn, 3, "host is switched on by hand", (0, 0)),
     (
         NodeDeleted,
@@ -91,6 +99,12 @@ pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 49] = [
     (BmcSilent, 6, "BMC silent", (5, 600)),
     (BmcSlow, 4, "BMC slow", (30, 600)),
     (BmcReset, 2, "BMC reset", (20, 120)),
+    (
+        BmcsOfRackReset,
+        2,
+        "BMCs of a rack reset, and the API server away",
+        (20, 90),
+    ),
     (
         BmcForgets,
         2,

@@ -11,9 +11,10 @@ use kinds::{
     Fault::{
         self, AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, ApiStarts,
         BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer,
-        BmcReportsOff, BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled,
+        BmcReportsOff, BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, ControllerClock, ControllerKilled,
         ControllerPaused, ControllerSuspended, CrdLate, HistoryCompacted, HostAndBmcFail,
-        HostFlashes, HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostPanics,
+        HostFlashes, HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower,
+        HostLosesPowerSeen, HostPanics,
         JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen,
         OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent,
         RemediationDeleted, RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers,
@@ -21,7 +22,7 @@ use kinds::{
     },
 };
 use pdus::act_on_pdu;
-use targets::{act_on_agent, act_on_controller, act_on_host};
+use targets::{act_on_agent, act_on_controller, act_on_host, reset_bmcs};
 
 use crate::{
     api::{ApiCondition, Restriction},
@@ -143,7 +144,7 @@ fn act(
 ) -> Option<String> {
     match fault {
         HostHangs | HostHangsForAWhile | HostFlashes | HostAndBmcFail | HostPanics
-        | HostLosesPower | HostIsSwitchedOn | NodeDeleted | NodeFrozen | RemediationDeleted
+        | HostLosesPower | HostLosesPowerSeen | HostIsSwitchedOn | NodeDeleted | NodeFrozen | RemediationDeleted
         | BmcSilent | BmcSlow | BmcReset | BmcForgets | BmcForgetsAtCommand | BmcReportsOff
         | BmcIgnoresCommands | BmcLosesAnswer | BmcDies => {
             let count = world.fleet.ids().count();
@@ -160,6 +161,16 @@ fn act(
                 world.fleet.oracle.disturbed.add_for_host(id, until);
             }
             Some(world.fleet.host(id).name.clone())
+        }
+        BmcsOfRackReset => {
+            let place = world.rng.usize(..world.fleet.ids().count());
+            let rack = world.fleet.host(HostId::at(place)).rack;
+            reset_bmcs(world, rack, lasts);
+            set_api(world, true);
+            world.after(lasts, |world| set_api(world, false));
+            let until = world.now() + lasts + RESTART;
+            world.fleet.oracle.disturbed.add_for_all(until);
+            Some(crate::fleet::rack_name(rack))
         }
         PduSilent | PduIgnoresCommands | PduLosesAnswer | OutletSwitchedOn | OutletWelded => {
             let count = world.fleet.ids().count();

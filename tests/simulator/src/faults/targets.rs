@@ -9,7 +9,7 @@ use super::{
         BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff,
         BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled, ControllerPaused,
         ControllerSuspended, HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile,
-        HostIsSwitchedOn, HostLosesPower, HostPanics, JournalWiped, LinkReset, LinkSilent,
+        HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LinkReset, LinkSilent,
         LinkSlow, NodeDeleted, NodeFrozen, RemediationDeleted,
     },
 };
@@ -44,7 +44,7 @@ pub(super) fn act_on_host(
         *other != id && other_host.check == host.check && other_host.os != Os::Running
     });
     let within_limit = failed.count() < world.fleet.limit(host.check);
-    let honest = host.power == Power::On && now.saturating_sub(host.last_off) > HONEST;
+    let honest = is_honest(world, id);
     match fault {
         HostHangs | HostAndBmcFail | HostPanics if works && enough && within_limit => {
             let os = if fault == HostPanics {
@@ -71,6 +71,11 @@ pub(super) fn act_on_host(
             world.cut_power(id, "a fault");
             let silent = world.between(Duration::from_secs(5), Duration::from_secs(120));
             world.fleet.host_mut(id).bmc.silent_until = now + silent;
+            Some(())
+        }
+        // The BMC has power of its own, and answers on.
+        HostLosesPowerSeen if enough && within_limit && host.power == Power::On => {
+            world.cut_power(id, "a fault");
             Some(())
         }
         HostIsSwitchedOn if host.power == Power::Off && host.is_fed() => {
@@ -128,6 +133,29 @@ pub(super) fn act_on_host(
         BmcDies => set(&mut world.fleet.host_mut(id).bmc.dead, true),
         BmcLosesAnswer => set(&mut world.fleet.host_mut(id).bmc.loses_answer, true),
         _ => None,
+    }
+}
+
+/// Whether the BMC may begin to report a wrong state.
+fn is_honest(world: &World, id: HostId) -> bool {
+    let host = world.fleet.host(id);
+    host.power == Power::On && world.now().saturating_sub(host.last_off) > HONEST
+}
+
+/// Every BMC of a rack is reset at once. Those that may take their hosts for off then.
+pub(super) fn reset_bmcs(world: &mut World, rack: usize, silent: Duration) {
+    let ids: Vec<HostId> = world.fleet.ids().collect();
+    for id in ids {
+        if world.fleet.host(id).rack != rack {
+            continue;
+        }
+        if is_honest(world, id) {
+            world.reset_bmc(id, silent);
+        } else {
+            let until = world.now() + silent;
+            let bmc = &mut world.fleet.host_mut(id).bmc;
+            (bmc.silent_until, bmc.restarted) = (until, Some(until));
+        }
     }
 }
 

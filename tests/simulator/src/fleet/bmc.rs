@@ -8,8 +8,9 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use rackhand_agent_service::{BmcSpec, Driver};
 use rackhand_bmc::{
-    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, FirmwareUpdate, FirmwareUpdates, PowerCommand,
-    PowerReading, PowerSource, PowerState, StateBefore, SystemIdentity, UpdatePhase,
+    Accepted, Bmc, BmcError, BmcFuture, ErrorKind, EventLog, EventMeaning, FirmwareUpdate,
+    FirmwareUpdates, LogEntry, PowerCommand, PowerReading, PowerSource, PowerState, Severity,
+    StateBefore, StopKind, SystemIdentity, UpdatePhase,
     pdu::{Pdu, PduConfig},
 };
 use tokio::sync::oneshot;
@@ -95,6 +96,7 @@ struct SimulatedBmc {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Request {
     Read,
+    Log,
     Updates,
     Command(PowerCommand),
 }
@@ -108,6 +110,10 @@ pub(super) enum Answer {
     Refused,
     /// The BMC takes its host for off, and carries nothing out.
     AlreadyOff(Make),
+    /// The event log: whether the operating system has stopped since the start.
+    Log {
+        stopped: bool,
+    },
     /// Whether an update of firmware runs.
     Updating(bool),
 }
@@ -246,6 +252,29 @@ impl Bmc for SimulatedBmc {
         })
     }
 
+    fn event_log(&self, _limit: usize) -> BmcFuture<'_, EventLog> {
+        Box::pin(async move {
+            let Answer::Log { stopped } = self.ask(Request::Log).await? else {
+                return Err(self.error(ErrorKind::Protocol, "not a log", false));
+            };
+            let entry = |id: &str, message: &str, meaning| LogEntry {
+                id: id.to_owned(),
+                at: None,
+                severity: Severity::Unknown,
+                message: message.to_owned(),
+                sensor: None,
+                meaning,
+            };
+            let start = entry("1", "System boot initiated", EventMeaning::Start);
+            let stop = EventMeaning::Stop(StopKind::OperatingSystem);
+            let stop = stopped.then(|| entry("2", "Run-time critical stop", stop));
+            Ok(EventLog {
+                entries: std::iter::once(start).chain(stop).collect(),
+                total: None,
+            })
+        })
+    }
+
     fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
         Box::pin(async move {
             let Answer::Updating(is_updating) = self.ask(Request::Updates).await? else {
@@ -328,6 +357,9 @@ impl World {
                 Answer::State(PowerState::Off)
             }
             Request::Read => Answer::State(state(self.fleet.host(id), now)),
+            Request::Log => Answer::Log {
+                stopped: self.fleet.host(id).os == Os::Panicked,
+            },
             Request::Updates => {
                 let is_unread = self.fleet.breakage == Some(Breakage::UpdatesUnseen);
                 Answer::Updating(!is_unread && self.fleet.host(id).is_flashed(now))

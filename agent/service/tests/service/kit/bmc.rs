@@ -12,9 +12,9 @@ use std::{
 use rackhand_agent_service::{BmcSpec, Driver};
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, BootDevice, BootOverride, BootPersistence, BootState,
-    ErrorKind, EventLog, Facts, FirmwareUpdate, FirmwareUpdates, Identify, PowerCommand,
-    PowerReading, PowerSource, PowerState, Sensor, SensorHealth, SensorKind, SensorRole,
-    SystemIdentity,
+    ErrorKind, EventLog, Facts, FirmwareUpdate, FirmwareUpdates, HealthRollup, Identify, LogEntry,
+    PowerCommand, PowerReading, PowerSource, PowerState, Sensor, SensorHealth, SensorKind,
+    SensorRole, Severity, SystemIdentity,
     pdu::{Pdu, PduConfig, PduCredentials},
 };
 use secrecy::{ExposeSecret, SecretString};
@@ -67,6 +67,12 @@ pub(crate) struct FakeBmc {
     pub(crate) slow: watch::Sender<bool>,
     /// Event log reads hang while true.
     pub(crate) log_hangs: watch::Sender<bool>,
+    /// Entries of the event log, oldest first.
+    pub(crate) events: Mutex<Vec<LogEntry>>,
+    /// Health of the host with all components; `None`: not reported.
+    pub(crate) health: Mutex<Option<Severity>>,
+    /// The identify LED.
+    pub(crate) led: Mutex<Option<bool>>,
     /// Number of sensor reads that were started.
     pub(crate) sensed: watch::Sender<u32>,
     /// Duration of each call.
@@ -108,6 +114,9 @@ impl FakeBmc {
             no_timer: Mutex::new(false),
             slow: watch::channel(false).0,
             log_hangs: watch::channel(false).0,
+            events: Mutex::default(),
+            health: Mutex::default(),
+            led: Mutex::default(),
             sensed: watch::channel(0).0,
             delay: Mutex::default(),
             busy: AtomicU32::new(0),
@@ -326,7 +335,7 @@ impl Bmc for FakeClient {
                 at: jiff::Timestamp::now(),
                 bmc: self.address.clone(),
                 connection: None,
-                identify_led: None,
+                identify_led: *self.bmc.led.lock().unwrap(),
             })
         })
     }
@@ -440,9 +449,19 @@ impl Bmc for FakeClient {
             hangs.wait_for(|hangs| !hangs).await.unwrap();
             self.bmc.call(|| {}).await;
             Ok(EventLog {
-                entries: Vec::new(),
+                entries: self.bmc.events.lock().unwrap().clone(),
                 total: Some(limit),
             })
+        })
+    }
+
+    fn health(&self) -> BmcFuture<'_, HealthRollup> {
+        Box::pin(async {
+            self.bmc.call(|| {}).await;
+            match *self.bmc.health.lock().unwrap() {
+                Some(severity) => Ok(HealthRollup { severity }),
+                None => Err(self.error(ErrorKind::Unsupported, "no rollup", false)),
+            }
         })
     }
 

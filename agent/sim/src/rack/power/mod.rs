@@ -194,6 +194,18 @@ impl Machine {
         true
     }
 
+    /// Cuts the power at once, whatever the machine does. `false` if it had none.
+    pub fn lose_power(&mut self, now: Instant, out: &mut Vec<Transition>) -> bool {
+        self.advance(now, out);
+        (self.on_again, self.power_due, self.os_due) = (false, None, None);
+        if self.power == PowerState::Off {
+            return false;
+        }
+        self.set_power(now, PowerState::Off, out);
+        self.set_os(now, OsState::Down, out);
+        true
+    }
+
     /// While set, a power-off never completes. When it is unset, one in progress completes after
     /// its usual duration from now.
     pub fn set_stuck(&mut self, now: Instant, stuck: bool, out: &mut Vec<Transition>) {

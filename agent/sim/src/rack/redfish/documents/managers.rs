@@ -93,7 +93,7 @@ pub(super) fn entries(profile: &Profile, events: &[Event]) -> Value {
 }
 
 pub(super) fn entry(profile: &Profile, event: &Event) -> Value {
-    json!({
+    let mut entry = json!({
         "@odata.id": at(&format!("{}/Entries/{}", log_path(profile), event.id)),
         "@odata.type": "#LogEntry.v1_16_0.LogEntry",
         "Id": event.id.to_string(),
@@ -102,7 +102,12 @@ pub(super) fn entry(profile: &Profile, event: &Event) -> Value {
         "Created": seconds(event.time),
         "Severity": event.severity,
         "Message": event.message,
-    })
+    });
+    if let Some(sensor_type) = event.sensor_type {
+        entry["EntryType"] = "SEL".into();
+        entry["SensorType"] = sensor_type.into();
+    }
+    entry
 }
 
 /// A time in the format of BMCs.
