@@ -29,8 +29,21 @@ pub struct Setting {
 impl Setting {
     /// The world of a breakage.
     pub fn broken(breakage: Breakage) -> Self {
+        // A BMC that is wrong shows nothing while the Lease is renewed.
+        let budget = match breakage {
+            Breakage::OlderSilence => 0,
+            Breakage::LeaseNotSilent
+            | Breakage::SwitchedByUs
+            | Breakage::ShutDownInOrder
+            | Breakage::RackIgnored => 1,
+            Breakage::NeverOn
+            | Breakage::Interrupted
+            | Breakage::ReadOnce
+            | Breakage::OthersIgnored
+            | Breakage::NeverEnds => 2,
+        };
         Self {
-            budget: 2,
+            budget,
             breakage: Some(breakage),
         }
     }
