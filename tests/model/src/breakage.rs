@@ -227,10 +227,8 @@ impl Breakage {
             | Self::HostVersionIgnored
             | Self::LateHoldTaken => (true, &[Fault::Deposed, Fault::Deleted]),
             Self::OutdatedIgnored | Self::OutletsOutdated => (false, &[Fault::Restored]),
-            Self::OutletsNotFound => (false, &[Fault::OutletOn, Fault::Restored]),
-            // A state from before the power-off that waits: a beginning waits for the claim of a new leader.
-            Self::LeftOutletsForgotten => {
-                (false, &[Fault::Crash, Fault::OutletOn, Fault::Restored])
+            Self::OutletsNotFound | Self::LeftOutletsForgotten => {
+                (false, &[Fault::OutletOn, Fault::Restored])
             }
             Self::OutletsOfFormerLeader | Self::InterruptOfFormerLeader => {
                 (false, &[Fault::Deposed, Fault::Deleted])

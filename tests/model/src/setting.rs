@@ -279,6 +279,9 @@ impl Model for Setting {
             interrupts: self.interrupts,
             late_status: self.late_status,
             flash: self.flashes.then_some(Flash::Ahead),
+            // A controller that has just begun to lead lets a remediation wait, so that a backup may be of before its
+            // beginning.
+            claimed: !self.restores,
             ..World::new(self.cooperative, self.lying, self.budget)
         };
         if self.other_host {

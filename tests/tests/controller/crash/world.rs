@@ -127,9 +127,13 @@ pub async fn at_step<'a>(
     loop {
         for (host, step) in wanted {
             let steps = recorder.steps(host);
-            // Where the Node is back before the power-on is recorded, Booting is written with the step after it.
-            let is_reached =
-                |seen: &str| seen == *step || (*step == "Booting" && seen == "Restoring");
+            // Where the Node is back before the power-on is recorded, Booting is written with the step after it. Where
+            // nothing is waited for after that, Restoring is left out.
+            let is_reached = |seen: &str| {
+                seen == *step
+                    || (*step == "Booting" && seen == "Restoring")
+                    || (*step == "Restoring" && seen == "Succeeded")
+            };
             if steps.iter().any(|(_, seen)| is_reached(seen)) {
                 return Ok((host, step));
             }

@@ -178,8 +178,13 @@ async fn waits(stage: &Stage) -> Result<()> {
     stage.wait_step("m-1", "Succeeded").await?;
     let left = annotations(&hosts, "m-1").await?;
     ensure!(left == before, "{left:?}, not {before:?}");
-    let left = annotations(&remediations, "m-1").await?;
-    ensure!(!left.iter().any(|key| key == BLOCK), "{left:?}");
+    // It goes with the finalizer, which is removed last.
+    wait_until("the remediation blocks no move", LONG, || async {
+        let left = annotations(&remediations, "m-1").await?;
+        let is_gone = !left.iter().any(|key| key == BLOCK);
+        Ok(is_gone.then_some(()).ok_or_else(|| format!("{left:?}")))
+    })
+    .await?;
     stage.untouched("m-2")?;
     ensure!(holds(stage, "m-2").await?.is_empty(), "it is not held");
     let seen = annotations(&remediations, "m-2").await?;

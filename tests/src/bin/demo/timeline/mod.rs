@@ -99,8 +99,9 @@ impl<'a> Timeline<'a> {
             check.look(self, &mut seen).await;
             self.check = Some(check);
         } else {
-            self.look_at_node(&mut seen).await;
+            // The evidence comes before the taint, which may have the same time.
             self.look_at_remediation(&mut seen).await;
+            self.look_at_node(&mut seen).await;
             self.look_at_pod(&mut seen).await;
             self.look_at_bare_metal_host(&mut seen).await;
             self.look_at_events(&mut seen).await;
