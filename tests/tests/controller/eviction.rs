@@ -113,7 +113,7 @@ async fn wait_reason(w: &World, name: &str, wanted: &str) -> Result<Value> {
         .await
 }
 
-async fn leaves(w: &World) -> Result<()> {
+pub async fn leaves(w: &World) -> Result<()> {
     run_pod(w, "leave-1").await?;
     let host = w.stage.host("leave-1")?;
     w.strategy("leave-1", json!({ "type": "Reboot" })).await?;

@@ -19,7 +19,7 @@ use rackhand_tests::{
 };
 use serde_json::json;
 
-use super::{bmc_watch, node_health_check, openshift, power_remediation};
+use super::{bmc_watch, eviction, node_health_check, openshift, power_remediation};
 
 /// All folders that grant rights.
 const FOLDERS: [&str; 6] = [
@@ -131,7 +131,7 @@ async fn with_machines(dir: &Path) -> Audit {
         RackSpec::new("mhc", 1, HostLink::Inventory).in_pool("power"),
         rack(
             "known",
-            &["esc-1", "old-1", "bmc-1", "label-1"],
+            &["esc-1", "old-1", "bmc-1", "label-1", "leave-1"],
             HostLink::Inventory,
         ),
         rack("managed", &["retire-1", "ocp-1"], HostLink::Managed),
@@ -171,6 +171,7 @@ async fn with_machines(dir: &Path) -> Audit {
         all.add("escalate", exhausted::escalate(w));
         all.add("retire", exhausted::retire(w));
         all.add("delete_node", strategies::delete_node(w));
+        all.add("eviction", eviction::leaves(w));
         all.add("power_policy", policies::mistake_is_reported(w));
     }
     all.add(
