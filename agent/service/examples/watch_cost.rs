@@ -35,8 +35,14 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Failure> {
     let mut args = std::env::args().skip(1);
-    let path: PathBuf = args.next().ok_or("usage: watch_cost CONFIG SECONDS")?.into();
-    let seconds: u64 = args.next().ok_or("usage: watch_cost CONFIG SECONDS")?.parse()?;
+    let path: PathBuf = args
+        .next()
+        .ok_or("usage: watch_cost CONFIG SECONDS")?
+        .into();
+    let seconds: u64 = args
+        .next()
+        .ok_or("usage: watch_cost CONFIG SECONDS")?
+        .parse()?;
     let config = Config::load(&path)?;
     let socket = config.socket.clone();
     let hosts: Vec<String> = (config.inventory.hosts.iter())
@@ -81,7 +87,13 @@ async fn run() -> Result<(), Failure> {
     while let Ok(message) = tokio::time::timeout_at(end, stream.message()).await {
         let message = message?.ok_or("the stream has ended")?;
         messages += 1;
-        failures += u32::try_from(message.hosts.iter().filter(|host| host.failure.is_some()).count())?;
+        failures += u32::try_from(
+            message
+                .hosts
+                .iter()
+                .filter(|host| host.failure.is_some())
+                .count(),
+        )?;
     }
     let (wall, cpu) = (begun.elapsed(), cpu_time()?.saturating_sub(cpu));
     let percent = 100.0 * cpu.as_secs_f64() / wall.as_secs_f64();
@@ -102,7 +114,9 @@ fn cpu_time() -> Result<Duration, Failure> {
     const TICK: u64 = 10;
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     // The name of the program is in parentheses and may contain spaces.
-    let (_, fields) = stat.rsplit_once(')').ok_or("an unknown form of /proc/self/stat")?;
+    let (_, fields) = stat
+        .rsplit_once(')')
+        .ok_or("an unknown form of /proc/self/stat")?;
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks: Vec<u64> = ticks.map(str::parse).collect::<Result<_, _>>()?;
     Ok(Duration::from_millis(ticks.iter().sum::<u64>() * TICK))

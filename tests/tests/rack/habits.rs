@@ -85,7 +85,10 @@ async fn panic_leaves_an_entry_in_the_event_log_and_a_start_follows_it() {
     let kinds: Vec<_> = entries.iter().map(|entry| &entry["SensorType"]).collect();
     let (stop, start) = (json!("OS Stop/Shutdown"), json!("SystemBoot/Restart"));
     let at = |kind: &Value| kinds.iter().rposition(|known| *known == kind);
-    assert!(at(&stop) < at(&start) && at(&stop).is_some(), "{entries:#?}");
+    assert!(
+        at(&stop) < at(&start) && at(&stop).is_some(),
+        "{entries:#?}"
+    );
 }
 
 #[tokio::test]

@@ -116,11 +116,17 @@ async fn lost_power_is_on_and_then_off_twice_in_one_observation() {
     site.bmcs.of(1).set(PowerState::Off);
     let host = watcher.read("a", false, false).await;
     let off = power(&host);
-    assert_eq!((off.state(), off.previous()), (v1::PowerState::Off, v1::PowerState::On));
+    assert_eq!(
+        (off.state(), off.previous()),
+        (v1::PowerState::Off, v1::PowerState::On)
+    );
     assert_eq!(off.observation, on.observation);
     assert!(off.readings >= 2 && off.last_on_age.is_some(), "{off:?}");
     assert_eq!(host.last_switch, None);
-    assert!(!host.operation_running && host.held_by.is_empty(), "{host:?}");
+    assert!(
+        !host.operation_running && host.held_by.is_empty(),
+        "{host:?}"
+    );
     agent.shutdown().await;
 }
 
@@ -137,7 +143,10 @@ async fn failed_reading_begins_another_observation() {
     site.bmcs.of(1).set(PowerState::Off);
     let off = power(&watcher.read("a", false, false).await);
     assert!(off.observation > on.observation, "{off:?}");
-    assert_eq!((off.previous(), off.last_on_age), (v1::PowerState::Unspecified, None));
+    assert_eq!(
+        (off.previous(), off.last_on_age),
+        (v1::PowerState::Unspecified, None)
+    );
     agent.shutdown().await;
 }
 
@@ -193,7 +202,11 @@ async fn power_off_of_an_operator_is_reported_with_its_switch_and_hold() {
     assert_eq!(power(&host).state(), v1::PowerState::Off);
     assert_eq!(host.last_switch.unwrap().command, "power off");
     assert!(host.held_by.contains("local:"), "{}", host.held_by);
-    assert_eq!(site.bmcs.of(1).most_at_once.load(Ordering::SeqCst), 1, "two calls at once");
+    assert_eq!(
+        site.bmcs.of(1).most_at_once.load(Ordering::SeqCst),
+        1,
+        "two calls at once"
+    );
     agent.shutdown().await;
 }
 
@@ -232,15 +245,28 @@ async fn event_log_is_read_on_request_while_the_host_is_on() {
     let mut client = site.controller(&agent).await;
     let mut watcher = Watcher::of(&mut client, "a").await;
     let host = watcher.read("a", false, false).await;
-    assert_eq!((host.stops, host.health), (None, None), "nobody requested them");
+    assert_eq!(
+        (host.stops, host.health),
+        (None, None),
+        "nobody requested them"
+    );
     let host = watcher.read("a", true, true).await;
     let stops = host.stops.unwrap();
     assert_eq!(stops.kind(), v1::StopKind::OperatingSystem);
-    assert_eq!((stops.entry.unwrap().id, stops.start.unwrap().id), ("3".into(), "2".into()));
+    assert_eq!(
+        (stops.entry.unwrap().id, stops.start.unwrap().id),
+        ("3".into(), "2".into())
+    );
     let health = host.health.unwrap();
     assert_eq!(health.rollup(), v1::Severity::Critical);
     let kinds: Vec<_> = health.faults.iter().map(v1::HardwareFault::kind).collect();
-    assert_eq!(kinds, [v1::FaultKind::CriticalHealth, v1::FaultKind::UncorrectableMemory]);
+    assert_eq!(
+        kinds,
+        [
+            v1::FaultKind::CriticalHealth,
+            v1::FaultKind::UncorrectableMemory
+        ]
+    );
     assert_eq!(health.failure, None);
     agent.shutdown().await;
 }
@@ -342,7 +368,10 @@ async fn nothing_is_read_that_nobody_watches() {
     let mut other = Watcher::of(&mut client, "b").await;
     watcher.read("a", false, false).await;
     let both = *site.bmcs.of(1).reads.borrow();
-    assert!((2..=3).contains(&both), "{both}: one reader serves both streams");
+    assert!(
+        (2..=3).contains(&both),
+        "{both}: one reader serves both streams"
+    );
     drop(watcher);
     other.read("b", false, false).await;
     let remove = v1::WatchHostsRequest {

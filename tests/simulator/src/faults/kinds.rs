@@ -59,12 +59,13 @@ pub(super) enum Fault {
 use Fault::{
     AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, ApiStarts, BmcDies,
     BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset,
-    BmcSilent, BmcSlow, BmcsOfRackReset, ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended,
-    CrdLate, HistoryCompacted, HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile,
-    HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent,
-    LinkSlow, NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded, PduIgnoresCommands,
-    PduLosesAnswer, PduSilent, RemediationDeleted, RightsTaken, TimelessConditions,
-    UpgradeOfAgents, UpgradeOfControllers, VersionDropped, WatchesBroken, WatchesLate,
+    BmcSilent, BmcSlow, BmcsOfRackReset, ControllerClock, ControllerKilled, ControllerPaused,
+    ControllerSuspended, CrdLate, HistoryCompacted, HostAndBmcFail, HostFlashes, HostHangs,
+    HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics,
+    JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen,
+    OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent,
+    RemediationDeleted, RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers,
+    VersionDropped, WatchesBroken, WatchesLate,
 };
 
 /// Every fault, its share of all, its name, and for how many seconds it may last.

@@ -11,14 +11,14 @@ use kinds::{
     Fault::{
         self, AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, ApiStarts,
         BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer,
-        BmcReportsOff, BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, ControllerClock, ControllerKilled,
-        ControllerPaused, ControllerSuspended, CrdLate, HistoryCompacted, HostAndBmcFail,
-        HostFlashes, HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower,
-        HostLosesPowerSeen, HostPanics,
-        JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen,
-        OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent,
-        RemediationDeleted, RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers,
-        VersionDropped, WatchesBroken, WatchesLate,
+        BmcReportsOff, BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, ControllerClock,
+        ControllerKilled, ControllerPaused, ControllerSuspended, CrdLate, HistoryCompacted,
+        HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile, HostIsSwitchedOn,
+        HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LinkLossy, LinkReset,
+        LinkSilent, LinkSlow, NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded,
+        PduIgnoresCommands, PduLosesAnswer, PduSilent, RemediationDeleted, RightsTaken,
+        TimelessConditions, UpgradeOfAgents, UpgradeOfControllers, VersionDropped, WatchesBroken,
+        WatchesLate,
     },
 };
 use pdus::act_on_pdu;
@@ -144,9 +144,9 @@ fn act(
 ) -> Option<String> {
     match fault {
         HostHangs | HostHangsForAWhile | HostFlashes | HostAndBmcFail | HostPanics
-        | HostLosesPower | HostLosesPowerSeen | HostIsSwitchedOn | NodeDeleted | NodeFrozen | RemediationDeleted
-        | BmcSilent | BmcSlow | BmcReset | BmcForgets | BmcForgetsAtCommand | BmcReportsOff
-        | BmcIgnoresCommands | BmcLosesAnswer | BmcDies => {
+        | HostLosesPower | HostLosesPowerSeen | HostIsSwitchedOn | NodeDeleted | NodeFrozen
+        | RemediationDeleted | BmcSilent | BmcSlow | BmcReset | BmcForgets
+        | BmcForgetsAtCommand | BmcReportsOff | BmcIgnoresCommands | BmcLosesAnswer | BmcDies => {
             let count = world.fleet.ids().count();
             let id = HostId::at(world.rng.usize(..count));
             act_on_host(world, fault, id, lasts)?;

@@ -9,8 +9,8 @@ use super::{
         BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff,
         BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled, ControllerPaused,
         ControllerSuspended, HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile,
-        HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LinkReset, LinkSilent,
-        LinkSlow, NodeDeleted, NodeFrozen, RemediationDeleted,
+        HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LinkReset,
+        LinkSilent, LinkSlow, NodeDeleted, NodeFrozen, RemediationDeleted,
     },
 };
 use crate::{
