@@ -395,11 +395,13 @@ async fn local(w: &World) -> Result<()> {
     w.stage.one_cycle(host)?;
     // Events are sent asynchronously and may be late.
     wait_until("Events about the Node", LONG, || async {
-        let events = w.stage.events(host).await?;
-        let mut reasons = events.iter().filter_map(|event| event.reason.as_deref());
-        Ok(match reasons.any(|reason| reason == "LabelRemoved") {
+        let of_node = format!("--field-selector=involvedObject.name={host}");
+        let reasons = "-o=jsonpath={.items[*].reason}";
+        let args = ["get", "events", "--namespace=default", reasons, &of_node];
+        let seen = w.stage.kubectl(&args).await?;
+        Ok(match seen.contains("LabelRemoved") {
             true => Ok(()),
-            false => Err(format!("{} events", events.len())),
+            false => Err(seen),
         })
     })
     .await
