@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::kit::*;
+use crate::watch_hosts::Watcher;
 use rackhand_agent_service::Agent;
 use rackhand_bmc::PowerState;
 use rackhand_proto::v1::{self, OutcomeCode};
@@ -159,6 +160,28 @@ async fn watch_survives_a_reload_and_ends_with_its_host() {
     agent.reload().await.unwrap();
     let gone = watch.message().await.unwrap_err();
     assert_eq!(Refusal::of(&gone), Some(Refusal::UnknownHost), "{gone}");
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn watched_host_that_left_the_inventory_is_refused_until_it_is_added_again() {
+    let site = site(2);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    let mut watcher = Watcher::new(&mut client).await;
+    watcher.add("a", target("node-2").unwrap()).await;
+    watcher.read("a", false, false).await;
+    let path = site.dir.path().join("agent.toml");
+    let before = std::fs::read_to_string(&path).unwrap();
+    edit(&site, |text| without_last(&text));
+    agent.reload().await.unwrap();
+    let gone = watcher.until(|host| host.id == "a" && host.refused).await;
+    assert_eq!((gone.power, gone.failure.is_some()), (None, true));
+    std::fs::write(&path, before).unwrap();
+    agent.reload().await.unwrap();
+    watcher.add("a", target("node-2").unwrap()).await;
+    let back = watcher.read("a", false, false).await;
+    assert!(back.power.is_some() && !back.refused, "{back:?}");
     agent.shutdown().await;
 }
 

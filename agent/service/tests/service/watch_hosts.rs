@@ -13,14 +13,14 @@ use tonic::Code;
 const WAIT: Duration = Duration::from_secs(15);
 
 /// A stream of a test.
-struct Watcher {
+pub(crate) struct Watcher {
     requests: mpsc::Sender<v1::WatchHostsRequest>,
     answers: tonic::Streaming<v1::WatchHostsResponse>,
     requested: u64,
 }
 
 impl Watcher {
-    async fn new(client: &mut Client) -> Self {
+    pub(crate) async fn new(client: &mut Client) -> Self {
         let (requests, sent) = mpsc::channel(8);
         let answers = client.watch_hosts(ReceiverStream::new(sent)).await.unwrap();
         Self {
@@ -41,7 +41,7 @@ impl Watcher {
         self.requests.send(request).await.unwrap();
     }
 
-    async fn add(&self, id: &str, target: v1::Target) {
+    pub(crate) async fn add(&self, id: &str, target: v1::Target) {
         let add = vec![v1::WatchedTarget {
             id: id.into(),
             target: Some(target),
@@ -60,7 +60,7 @@ impl Watcher {
     }
 
     /// The next state of the host that `is_it` accepts.
-    async fn until(&mut self, is_it: impl Fn(&v1::WatchedHost) -> bool) -> v1::WatchedHost {
+    pub(crate) async fn until(&mut self, is_it: impl Fn(&v1::WatchedHost) -> bool) -> v1::WatchedHost {
         loop {
             let hosts = self.message().await.unwrap().hosts;
             if let Some(host) = hosts.into_iter().find(&is_it) {
@@ -70,7 +70,7 @@ impl Watcher {
     }
 
     /// Has the host read at once, and returns its state after both readings.
-    async fn read(&mut self, id: &str, stops: bool, health: bool) -> v1::WatchedHost {
+    pub(crate) async fn read(&mut self, id: &str, stops: bool, health: bool) -> v1::WatchedHost {
         self.requested += 1;
         let number = self.requested;
         let read = vec![v1::ReadRequest {

@@ -28,6 +28,12 @@ fn rollup(system: &Value) -> Severity {
     }
 }
 
+/// Parses a document as one with a health.
+#[cfg(feature = "fuzzing")]
+pub(in crate::redfish) fn fuzz(body: &Value) {
+    rollup(body);
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -144,6 +144,7 @@ fn no_led(reader: Reader<'_>) -> BmcError {
 /// Parses a document as one with an LED.
 #[cfg(feature = "fuzzing")]
 pub(in crate::redfish) fn fuzz(body: &Value) {
+    is_lit(body);
     if let Some(led) = led(body) {
         requests(&led, true, &SystemIdentity::default());
     }

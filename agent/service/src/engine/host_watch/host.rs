@@ -276,11 +276,12 @@ impl Host {
         }
     }
 
-    /// The host cannot be read any more.
+    /// The host cannot be read any more: its reader ends, and who adds it again gets another one.
     pub(super) fn gone(&self) {
         let mut state = self.state.lock();
         state.failure = Some(Failure::Gone);
         state.report();
+        self.end.cancel();
     }
 
     /// `None`: the stream does not watch it any more.

@@ -27,7 +27,7 @@ use super::{
     settings::Settings,
     tasks::Tasks,
 };
-use host::Host;
+use host::{Host, Subscriber};
 pub(crate) use stream::{Wanted, WatchStream};
 
 /// Readings of watched hosts at the same time: BMCs that do not answer must not fill the memory of the agent, and
@@ -87,16 +87,19 @@ impl HostWatches {
         self.hosts.lock().len()
     }
 
-    /// The host of a target, whose reader runs from now on. A newer target replaces the older one, because its
-    /// credentials may have changed.
-    fn host(&self, target: Target) -> Arc<Host> {
+    /// Subscribes to the host of a target, whose reader runs from now on. A newer target replaces the older one,
+    /// because its credentials may have changed.
+    fn subscribe(&self, target: Target, number: u64, subscriber: Subscriber) -> Arc<Host> {
+        // Held until the host has its subscriber, so that nobody ends its reader meanwhile.
         let mut hosts = self.hosts.lock();
         if let Some(host) = hosts.get(&target.key).filter(|host| !host.is_over()) {
             host.set_target(target);
+            host.subscribe(number, subscriber);
             return host.clone();
         }
         let seed = self.context.next.fetch_add(1, Ordering::Relaxed);
         let host = Arc::new(Host::new(target, self.context.begun, seed));
+        host.subscribe(number, subscriber);
         hosts.insert(host.key.clone(), host.clone());
         let (context, reader) = (self.context.clone(), host.clone());
         let stop = self.tasks.stopping();

@@ -86,13 +86,12 @@ impl WatchStream {
         let id = wanted.id;
         let entry = match wanted.target {
             Ok((target, expected)) => {
-                // Before the old entry ends, so that the reader of the same BMC goes on.
-                let host = self.watches.host(target);
                 let number = self.watches.context.next.fetch_add(1, Ordering::Relaxed);
                 let changes = self.changes.clone();
                 let subscriber =
                     Subscriber::new(id.clone(), expected, wanted.health_interval, changes);
-                host.subscribe(number, subscriber);
+                // Before the old entry ends, so that the reader of the same BMC goes on.
+                let host = self.watches.subscribe(target, number, subscriber);
                 Entry::Watched(number, host)
             }
             Err(refusal) => {
