@@ -39,10 +39,10 @@ const fn is_announced(step: Step) -> bool {
     }
 }
 
-/// Whether a state is recorded without its copy in the object, which follows as soon as the remediation waits. The
-/// remediation passes these steps at once unless something holds it; what they rest on is neither the object nor a
-/// person's word, so that nothing is lost if the object has changed meanwhile. `before`: what is recorded; `reason`:
-/// that of the decision.
+/// Whether a state is recorded without its copy in the object, which follows with the next one, or as soon as the
+/// remediation waits. The remediation passes this step at once unless something holds it; what it rests on is neither
+/// the object nor a person's word, so that nothing is lost if the object has changed meanwhile. The evidence is in the
+/// object before the taint is set. `before`: what is recorded; `reason`: that of the decision.
 #[must_use]
 pub fn is_passed_at_once(before: Option<&State>, after: &State, reason: &Reason) -> bool {
     if reason.is_blocked() {
@@ -53,11 +53,7 @@ pub fn is_passed_at_once(before: Option<&State>, after: &State, reason: &Reason)
         after.attempt.off,
         Some(OffEvidence::Bmc { .. } | OffEvidence::Outlets { .. })
     );
-    match (from, after.step) {
-        (Some(Step::PoweringOff), Step::ConfirmingOff) => by_reading,
-        (Some(Step::ConfirmingOff), Step::Tainting) => by_reading,
-        _ => false,
-    }
+    (from, after.step) == (Some(Step::PoweringOff), Step::ConfirmingOff) && by_reading
 }
 
 /// Whether the history of the host is written in a step; the end is always written. Another leader continues it, and
@@ -124,14 +120,11 @@ mod tests {
         let passed =
             |before: &State, after: &State, reason| is_passed_at_once(Some(before), after, &reason);
         assert!(passed(&before, &after, Reason::WaitingForQuietLease));
+        let away = Reason::AgentUnreachable("a".into());
+        assert!(!passed(&before, &after, away));
         let mut tainting = after.clone();
         tainting.step = Step::Tainting;
-        assert!(passed(&after, &tainting, Reason::Tainting));
-        assert!(!passed(
-            &after,
-            &tainting,
-            Reason::AgentUnreachable("a".into())
-        ));
+        assert!(!passed(&after, &tainting, Reason::Tainting));
         // The remediation waits there, and its reason is reported.
         assert!(!passed(&after, &after, Reason::WaitingForQuietLease));
         let mut draining = after.clone();
