@@ -24,6 +24,7 @@ use crate::{
     clusters::{self, WorkloadConnector, Workloads, node_absence, system_connector},
     config::Config,
     leader::{Election, Leader, LeaderMetrics},
+    maintenance::MaintenanceMetrics,
     remediation::{LiveFacts, RemediationMetrics},
     serve::{
         admin, authenticated,
@@ -306,6 +307,7 @@ struct Metrics {
     agents: AgentMetrics,
     bmc_watch: Arc<BmcWatchMetrics>,
     checks: Arc<CheckMetrics>,
+    maintenances: MaintenanceMetrics,
     remediation: Arc<RemediationMetrics>,
     shared_causes: Arc<SharedCauseMetrics>,
 }
@@ -319,6 +321,7 @@ impl Metrics {
             agents: AgentMetrics::register(registry),
             bmc_watch: Arc::new(BmcWatchMetrics::register(registry)),
             checks: Arc::new(CheckMetrics::register(registry)),
+            maintenances: MaintenanceMetrics::register(registry),
             remediation: Arc::new(remediation),
             shared_causes: Arc::new(shared_causes),
         }

@@ -75,6 +75,7 @@ fn readable(kind: Kind) -> &'static [&'static str] {
         | Kind::NodeHealthCheck
         | Kind::PowerRemediation
         | Kind::PowerPolicy
+        | Kind::HostMaintenance
         | Kind::RackAgent
         | Kind::RemediationState => &["v1alpha1"],
     }

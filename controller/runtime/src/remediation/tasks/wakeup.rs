@@ -101,6 +101,7 @@ impl WatchInterest {
             Kind::MachineHealthCheck
             | Kind::OpenShiftCheck
             | Kind::NodeHealthCheck
+            | Kind::HostMaintenance
             | Kind::RackAgent => return Wakeup::No,
             // A policy may select any host, and another remediation may have ended: that matters to those that have
             // begun nothing (F6).

@@ -12,6 +12,7 @@ use super::{
     table::Table,
 };
 use crate::store::{
+    maintenance::StoredMaintenance,
     object::{Key, Kind},
     power_policy::StoredPolicy,
     remediation::RemediationId,
@@ -29,6 +30,7 @@ pub(super) struct Objects {
     pub(super) remediations: Remediations,
     pub(super) rack_agents: Table<()>,
     pub(super) power_policies: Table<StoredPolicy>,
+    pub(super) maintenances: Table<StoredMaintenance>,
     pub(super) openshift: OpenShiftObjects,
 }
 
@@ -62,6 +64,7 @@ impl Objects {
             Kind::RackAgent => self.rack_agents.put(key, object, unread),
             Kind::RemediationState => self.remediations.states.put(key, object, unread),
             Kind::PowerPolicy => self.power_policies.put(key, object, StoredPolicy::read),
+            Kind::HostMaintenance => self.maintenances.put(key, object, StoredMaintenance::read),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.put(kind, key, object),
         }
     }
@@ -81,6 +84,7 @@ impl Objects {
             Kind::RackAgent => drop(self.rack_agents.remove(key)),
             Kind::RemediationState => drop(self.remediations.states.remove(key)),
             Kind::PowerPolicy => drop(self.power_policies.remove(key)),
+            Kind::HostMaintenance => drop(self.maintenances.remove(key)),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.remove(kind, key),
         }
     }
@@ -98,6 +102,7 @@ impl Objects {
             Kind::RackAgent => self.rack_agents.keys().cloned().collect(),
             Kind::RemediationState => self.remediations.states.keys().cloned().collect(),
             Kind::PowerPolicy => self.power_policies.keys().cloned().collect(),
+            Kind::HostMaintenance => self.maintenances.keys().cloned().collect(),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.keys(kind),
         }
     }
@@ -132,6 +137,7 @@ impl Objects {
             Kind::RackAgent => self.rack_agents.version(key),
             Kind::RemediationState => self.remediations.states.version(key),
             Kind::PowerPolicy => self.power_policies.version(key),
+            Kind::HostMaintenance => self.maintenances.version(key),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.version(kind, key),
         }
     }

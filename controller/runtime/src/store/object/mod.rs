@@ -78,6 +78,7 @@ pub(crate) enum Kind {
     RackAgent,
     RemediationState,
     PowerPolicy,
+    HostMaintenance,
     /// A Machine of OpenShift.
     OpenShiftMachine,
     /// A MachineHealthCheck of OpenShift.
@@ -86,7 +87,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Cluster,
         Self::Machine,
         Self::MachineHealthCheck,
@@ -97,6 +98,7 @@ impl Kind {
         Self::RackAgent,
         Self::RemediationState,
         Self::PowerPolicy,
+        Self::HostMaintenance,
         Self::OpenShiftMachine,
         Self::OpenShiftCheck,
         Self::NodeHealthCheck,
@@ -113,7 +115,8 @@ impl Kind {
             Self::PowerRemediation
             | Self::RackAgent
             | Self::RemediationState
-            | Self::PowerPolicy => GROUP,
+            | Self::PowerPolicy
+            | Self::HostMaintenance => GROUP,
             Self::OpenShiftMachine | Self::OpenShiftCheck => groups::OPENSHIFT_MACHINE,
             Self::NodeHealthCheck => groups::MEDIK8S,
         }
@@ -131,6 +134,7 @@ impl Kind {
             Self::RackAgent => kinds::RACK_AGENT,
             Self::RemediationState => kinds::REMEDIATION_STATE,
             Self::PowerPolicy => kinds::POWER_POLICY,
+            Self::HostMaintenance => kinds::HOST_MAINTENANCE,
             Self::NodeHealthCheck => kinds::NODE_HEALTH_CHECK,
         }
     }
