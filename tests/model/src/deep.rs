@@ -14,7 +14,7 @@ use crate::{
     causes, checks, copies,
     election::Election,
     explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
-    policies, rack,
+    maintenance, policies, rack,
     setting::Setting,
 };
 
@@ -127,6 +127,10 @@ pub fn worlds() -> Vec<World> {
         causes::explore(causes::Setting { budget, breakage }, bounds)
     });
     let breakage = None;
+    let planned = World::whole("maintenance", move |bounds| {
+        maintenance::explore(maintenance::Setting { budget, breakage }, bounds)
+    });
+    let breakage = None;
     let copies = World::whole("copies", move |bounds| {
         copies::explore(copies::Setting { budget, breakage }, bounds)
     });
@@ -136,7 +140,7 @@ pub fn worlds() -> Vec<World> {
             explore_election(world.clone(), bounds)
         })
     });
-    let small = [policies, causes, copies, drift].into_iter();
+    let small = [policies, causes, planned, copies, drift].into_iter();
     let large = checks.chain(remediations).chain(racks);
     small.chain(large).chain([election]).collect()
 }

@@ -10,7 +10,7 @@ use rackhand_model::{
     causes, checks, copies, deep,
     election::{Broken, Election},
     explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
-    policies, rack,
+    maintenance, policies, rack,
     replay::replay,
     setting::Setting,
 };
@@ -105,6 +105,27 @@ fn every_breakage_of_shared_causes_is_found() {
     for breakage in causes::Breakage::ALL {
         let setting = causes::Setting::broken(breakage);
         let report = causes::explore(setting, Bounds::threads(1));
+        let found = report.found.first();
+        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
+        assert!(!found.story.is_empty());
+    }
+}
+
+#[test]
+fn f9_planned_work_is_taken_back_on_every_path() {
+    let setting = maintenance::Setting {
+        budget: 1,
+        breakage: None,
+    };
+    let report = holds(maintenance::explore(setting, Bounds::threads(1)));
+    assert!(report.states > 1_000, "{} states", report.states);
+}
+
+#[test]
+fn every_breakage_of_planned_work_is_found() {
+    for breakage in maintenance::Breakage::ALL {
+        let setting = maintenance::Setting::broken(breakage);
+        let report = maintenance::explore(setting, Bounds::threads(1));
         let found = report.found.first();
         let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
         assert!(!found.story.is_empty());
