@@ -34,6 +34,7 @@ mod ipmi_remediation;
 mod ironic;
 mod kubelet;
 mod machine_requests;
+mod maintenance;
 mod manifests;
 mod medik8s;
 mod moved;

@@ -10,6 +10,7 @@ mod dead_bmc;
 mod environment;
 mod flashing;
 mod lying_bmc;
+mod maintenance;
 mod messages;
 mod nodes;
 mod pdu;
@@ -45,7 +46,7 @@ pub(crate) struct Scenario {
 }
 
 /// All scenarios.
-static SCENARIOS: [Scenario; 11] = [
+static SCENARIOS: [Scenario; 12] = [
     Scenario {
         name: "dead-bmc",
         line: "a hung host with a dead BMC: nothing is moved until a person confirms off",
@@ -141,6 +142,13 @@ static SCENARIOS: [Scenario; 11] = [
             ..Settings::PLAIN
         },
         run: |story| Box::pin(flashing::run(story)),
+    },
+    Scenario {
+        name: "maintenance",
+        line: "a DIMM is changed: the host is emptied, off, lit, left alone, and comes back",
+        about: maintenance::ABOUT,
+        settings: Settings::PLAIN,
+        run: |story| Box::pin(maintenance::run(story)),
     },
     Scenario {
         name: "rack-outage",
