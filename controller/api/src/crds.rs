@@ -14,6 +14,7 @@ use kube::CustomResourceExt;
 
 use crate::kinds::foreign::{BareMetalHost, Cluster, Machine, Metal3Machine};
 use crate::kinds::host_history::HostHistory;
+use crate::kinds::host_maintenance::HostMaintenance;
 use crate::kinds::machine_health_check::MachineHealthCheck;
 use crate::kinds::metal3_remediation::{Metal3Remediation, Metal3RemediationTemplate};
 use crate::kinds::node_health_check::NodeHealthCheck;
@@ -63,6 +64,7 @@ pub fn own() -> Vec<CustomResourceDefinition> {
         remediation,
         template,
         HostHistory::crd(),
+        HostMaintenance::crd(),
         RemediationState::crd(),
         trigger,
     ]

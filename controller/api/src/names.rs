@@ -57,6 +57,8 @@ pub mod kinds {
     pub const POWER_REMEDIATION_TEMPLATE: &str = "PowerRemediationTemplate";
     /// PowerPolicy of our own group.
     pub const POWER_POLICY: &str = "PowerPolicy";
+    /// HostMaintenance of our own group.
+    pub const HOST_MAINTENANCE: &str = "HostMaintenance";
     /// HostHistory of our own group.
     pub const HOST_HISTORY: &str = "HostHistory";
     /// RemediationState of our own group.
@@ -76,9 +78,14 @@ pub mod kinds {
 pub const EVALUATE_ANNOTATION: &str = "rackhand.dev/evaluate";
 /// Pauses our work on the object that carries it; any value counts.
 pub const PAUSED_ANNOTATION: &str = "rackhand.dev/paused";
-/// On a remediation: the check or trigger that made it, as `MachineHealthCheck/<name>/<UID>` or
-/// `RemediationTrigger/<name>/<UID>`. A remediation that its maker no longer needs is withdrawn.
+/// On a remediation: what made it, as `MachineHealthCheck/<name>/<UID>`, `RemediationTrigger/<name>/<UID>` or
+/// `HostMaintenance/<name>/<UID>`. A remediation that its maker no longer needs is withdrawn.
 pub const MADE_BY_ANNOTATION: &str = "rackhand.dev/made-by";
+/// On a Machine whose annotation `cluster.x-k8s.io/skip-remediation` a HostMaintenance has set: the UID of that
+/// HostMaintenance.
+pub const MAINTENANCE_ANNOTATION: &str = "rackhand.dev/maintenance";
+/// Our finalizer on a HostMaintenance: something that it has set may be in place.
+pub const MAINTENANCE_FINALIZER: &str = "rackhand.dev/maintenance";
 /// On a remediation that Rackhand made: why its machine was unhealthy, for people.
 pub const CAUSE_ANNOTATION: &str = "rackhand.dev/cause";
 /// On a remediation of a trigger: the UID of the Node that had the label.
@@ -386,6 +393,8 @@ pub mod conditions {
     pub const PERMANENT_NODE_DELETION_EXPECTED: &str = "PermanentNodeDeletionExpected";
     /// On a Machine of a kubeadm control plane: its etcd member is healthy.
     pub const ETCD_MEMBER_HEALTHY: &str = "EtcdMemberHealthy";
+    /// On a HostMaintenance: the host can be worked on.
+    pub const PARKED: &str = "Parked";
     /// On a PowerRemediation: the host is confirmed off and is kept off.
     pub const FENCED: &str = "Fenced";
     /// On a PowerRemediation: nobody has confirmed that the host is off.

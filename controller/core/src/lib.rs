@@ -9,6 +9,7 @@ pub mod fleet;
 pub mod hosts;
 pub mod lease;
 pub mod limits;
+pub mod maintenance;
 pub mod overview;
 pub mod preflight;
 pub mod rehearsal;

@@ -18,6 +18,7 @@ mod config;
 mod history;
 mod hosts;
 mod leader;
+mod maintenance;
 mod orphaned_holds;
 mod remediation;
 mod run;

@@ -1,5 +1,5 @@
 //! Commands for operators, also available as `kubectl rackhand`: an overview, the history of hosts, pauses,
-//! the approval of remediations, and the confirmation of a power-off.
+//! planned work, the approval of remediations, and the confirmation of a power-off.
 //!
 //! They use the rights of the caller. They change only what the command names, and confirm no power-off
 //! without its checklist.
@@ -7,6 +7,7 @@
 mod approve;
 mod confirm;
 mod history;
+mod maintenance;
 mod objects;
 mod page;
 mod pause;
@@ -52,6 +53,9 @@ pub(crate) enum Kubectl {
         #[command(flatten)]
         remediation: RemediationName,
     },
+    /// Planned work on hosts: begins it, ends it, lists it.
+    #[command(subcommand)]
+    Maintenance(maintenance::Maintenance),
     /// Makes Rackhand ignore a health check or a remediation until it is resumed.
     ///
     /// A host stays as it is: a host that is off stays off.
@@ -132,6 +136,7 @@ pub(crate) async fn run(
             let namespace = namespace(&client, remediation.namespace);
             approve::run(&client, &namespace, &remediation.name).await
         }
+        Kubectl::Maintenance(command) => maintenance::run(command, &client).await,
         Kubectl::History(history) => history::run(&history, &client, Timestamp::now()).await,
         Kubectl::ConfirmFenced { remediation } => {
             let namespace = namespace(&client, remediation.namespace);

@@ -31,6 +31,12 @@ pub(super) const POWER_REMEDIATION: KindName = KindName {
     kind: "PowerRemediation",
 };
 
+pub(super) const HOST_MAINTENANCE: KindName = KindName {
+    group: "rackhand.dev",
+    versions: &["v1alpha1"],
+    kind: "HostMaintenance",
+};
+
 pub(super) const METAL3_REMEDIATION: KindName = KindName {
     group: "infrastructure.cluster.x-k8s.io",
     versions: &["v1beta1", "v1beta2"],

@@ -20,6 +20,7 @@ pub mod explore;
 mod fingerprint;
 pub mod judge;
 pub mod liveness;
+pub mod maintenance;
 pub mod observe;
 pub mod operation;
 pub mod other_host;

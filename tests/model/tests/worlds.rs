@@ -10,7 +10,7 @@ use rackhand_model::{
     causes, checks, copies, deep,
     election::{Broken, Election},
     explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
-    policies, rack,
+    maintenance, policies, rack,
     replay::replay,
     setting::Setting,
     signals,
@@ -123,10 +123,31 @@ fn power_lost_is_said_only_of_hosts_that_have_lost_it() {
 }
 
 #[test]
+fn f9_planned_work_is_taken_back_on_every_path() {
+    let setting = maintenance::Setting {
+        budget: 1,
+        breakage: None,
+    };
+    let report = holds(maintenance::explore(setting, Bounds::threads(1)));
+    assert!(report.states > 1_000, "{} states", report.states);
+}
+
+#[test]
 fn every_breakage_of_power_lost_is_found() {
     for breakage in signals::Breakage::ALL {
         let setting = signals::Setting::broken(breakage);
         let report = signals::explore(setting, Bounds::threads(1));
+        let found = report.found.first();
+        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
+        assert!(!found.story.is_empty());
+    }
+}
+
+#[test]
+fn every_breakage_of_planned_work_is_found() {
+    for breakage in maintenance::Breakage::ALL {
+        let setting = maintenance::Setting::broken(breakage);
+        let report = maintenance::explore(setting, Bounds::threads(1));
         let found = report.found.first();
         let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
         assert!(!found.story.is_empty());

@@ -35,6 +35,7 @@ mod ipmi_remediation;
 mod ironic;
 mod kubelet;
 mod machine_requests;
+mod maintenance;
 mod manifests;
 mod medik8s;
 mod moved;

@@ -89,7 +89,16 @@ impl BmcChangeCalls {
     ) -> Answer<v1::IdentifyResponse> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let owner = by_hand(&caller, "set an identify LED")?;
+        let owner = match &caller {
+            // A controller that is gone leaves no LED lit.
+            Caller::Controller if request.lit && request.lit_for.is_none() => {
+                return Err(Status::invalid_argument(
+                    "lit_for: a controller lights a LED only for a time",
+                ));
+            }
+            Caller::Controller => "the controller".to_owned(),
+            Caller::Operator(_) => by_hand(&caller, "set an identify LED")?,
+        };
         let target = self.targets.find(&caller, request.target)?;
         let limit = self.targets.limit(request.timeout.as_ref(), 1)?;
         let wanted = match (request.lit, time("lit_for", request.lit_for.as_ref())?) {
@@ -127,6 +136,8 @@ impl BmcChangeCalls {
             if lit.is_ok() {
                 self.changes.switch_led_off_after(time, target, owner);
             }
+        } else if lit.is_ok() {
+            self.changes.end_led_timer(&host);
         }
         let result = match changed_or_failure(&host, lit) {
             Ok(changed) => Identified::Changed(changed),

@@ -14,6 +14,7 @@ pub mod conditions;
 pub mod foreign;
 pub mod host_evidence;
 pub mod host_history;
+pub mod host_maintenance;
 pub mod machine_health_check;
 pub mod metal3_remediation;
 pub mod node_health_check;

@@ -55,7 +55,10 @@ pub fn files() -> BTreeMap<&'static str, Vec<BoundPolicy>> {
 /// The policy that asks who may let a person's word count, by the name of its file.
 #[must_use]
 pub fn persons() -> BTreeMap<&'static str, Vec<BoundPolicy>> {
-    BTreeMap::from([("remediations.yaml", vec![persons::policy()])])
+    BTreeMap::from([(
+        "remediations.yaml",
+        vec![persons::policy(), persons::maintenances()],
+    )])
 }
 
 /// The policies for Cluster API's MachineHealthChecks.

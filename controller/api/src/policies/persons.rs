@@ -70,6 +70,40 @@ pub(super) fn policy() -> super::BoundPolicy {
     bind(format!("remediations.{GROUP}"), rules, spec)
 }
 
+/// Who may say in whose name planned work is done: each in the own name.
+pub(super) fn maintenances() -> super::BoundPolicy {
+    let by = "has(object.spec.requestedBy) ? object.spec.requestedBy : ''";
+    let before =
+        "oldObject != null && has(oldObject.spec.requestedBy) ? oldObject.spec.requestedBy : ''";
+    let spec = Spec {
+        operations: &["CREATE", "UPDATE"],
+        failure_policy: "Fail",
+        action: "Deny",
+        conditions: Vec::new(),
+        variables: vec![variable("by", by), variable("before", before)],
+        validations: vec![Validation {
+            expression: format!(
+                "variables.by == variables.before || variables.by == '' || \
+                 variables.by == request.userInfo.username || \
+                 authorizer.requestResource.check('{ATTRIBUTE}').allowed()"
+            ),
+            message: Some(format!(
+                "spec.requestedBy: must be the name of the user who writes it; only an account with the verb \
+                 {ATTRIBUTE} on this maintenance may name another (docs/security.md)"
+            )),
+            reason: Some("Forbidden".to_owned()),
+            ..Validation::default()
+        }],
+    };
+    let rule = NamedRuleWithOperations {
+        api_groups: Some(vec![GROUP.to_owned()]),
+        api_versions: Some(vec!["v1alpha1".to_owned()]),
+        resources: Some(vec!["hostmaintenances".to_owned()]),
+        ..NamedRuleWithOperations::default()
+    };
+    bind(format!("hostmaintenances.{GROUP}"), vec![rule], spec)
+}
+
 fn validations() -> Vec<Validation> {
     let words = VERBS.iter().map(|(key, verb)| may_set(key, verb));
     let marks = MARKS.iter().map(|key| may_set(key, ATTRIBUTE));

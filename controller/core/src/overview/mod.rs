@@ -30,6 +30,8 @@ pub struct OverviewFacts {
     pub unreachable: Vec<(String, String)>,
     /// The causes that several failed hosts share.
     pub shared_causes: Vec<SharedCauseEntry>,
+    /// Planned work that is not over.
+    pub maintenances: Vec<MaintenanceEntry>,
     /// The health checks that Rackhand evaluates.
     pub checks: Vec<CheckSummary>,
     /// The remediations that have not finished.
@@ -270,12 +272,42 @@ pub struct Overview {
     /// The causes that several failed hosts share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared_causes: Vec<SharedCauseEntry>,
+    /// Planned work that is not over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maintenances: Vec<MaintenanceEntry>,
     /// The health checks that Rackhand evaluates.
     pub checks: Vec<CheckSummary>,
     /// The remediations that run: blocked ones first, then the oldest step first.
     pub remediations: Vec<RemediationEntry>,
     /// The remediations that finished within a day, the latest first.
     pub finished: Vec<FinishedRemediation>,
+}
+
+/// Planned work on a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MaintenanceEntry {
+    /// `namespace/name` of the HostMaintenance.
+    pub name: String,
+    /// The Node, or else the host or Machine that it names.
+    pub host: String,
+    /// The phase, such as `Parked`.
+    pub phase: String,
+    /// Since when the host can be worked on, or else when it was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// When it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<Timestamp>,
+    /// Who asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// What the work is.
+    pub reason: String,
+    /// What happens, and what is next.
+    pub message: String,
+    /// Whether a person has to act before it goes on.
+    pub blocked: bool,
 }
 
 /// A cause that several failed hosts share.

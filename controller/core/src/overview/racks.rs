@@ -40,6 +40,7 @@ pub fn overview(facts: &OverviewFacts, now: Timestamp) -> Overview {
         racks,
         unreachable_clusters: facts.unreachable.clone(),
         shared_causes: facts.shared_causes.clone(),
+        maintenances: facts.maintenances.clone(),
         checks: facts.checks.clone(),
         remediations,
         finished: facts

@@ -182,6 +182,18 @@ pub const RIGHTS: &[Right] = &[
         "powerremediations/status",
         &["patch"],
     ),
+    right(
+        Role::Controller,
+        OURS,
+        "hostmaintenances",
+        &["get", "list", "watch", "patch"],
+    ),
+    right(
+        Role::Controller,
+        OURS,
+        "hostmaintenances/status",
+        &["patch"],
+    ),
     right(Role::Controller, OURS, "hosthistories/status", &["patch"]),
     right(
         Role::Controller,

@@ -195,7 +195,9 @@ impl Workloads {
         loop {
             let mut wanted: BTreeSet<Key> = index.clusters().into_iter().collect();
             wanted.extend(self.kept.users.lock().keys().cloned());
-            if index.has_remediations_by_node() || index.watches_own_nodes() {
+            let names_own_nodes =
+                index.has_remediations_by_node() || index.has_maintenances_by_node();
+            if names_own_nodes || index.watches_own_nodes() {
                 wanted.insert(Key::local());
             }
             running.retain(|key, token| {

@@ -17,6 +17,7 @@ use crate::{
         events::Events,
         writer::{Lane, Writer},
     },
+    maintenance::{self, Maintenances},
     orphaned_holds::{self, OrphanedHolds},
     remediation::{self, Dependencies},
     shared_causes::{self, policy_status::PolicyStatus},
@@ -158,6 +159,23 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
     actors.spawn(async move {
         Box::pin(orphaned_holds::run(orphaned, cancelled)).await;
         "holds of remediations that are gone"
+    });
+    let maintenances = Maintenances {
+        client: client.clone(),
+        served: served.clone(),
+        index: index.clone(),
+        agents: agents.connections.clone(),
+        commands: agents.commands.clone(),
+        writer: writer.clone(),
+        events: events.clone(),
+        metrics: metrics.maintenances.clone(),
+        of_openshift: of_openshift.clone(),
+        watch_filter: config.watch_filter.clone(),
+    };
+    let cancelled = cancel.clone();
+    actors.spawn(async move {
+        Box::pin(maintenance::run(maintenances, cancelled)).await;
+        "maintenances"
     });
     let policies = PolicyStatus {
         client: client.clone(),

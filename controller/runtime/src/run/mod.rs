@@ -24,6 +24,7 @@ use crate::{
     clusters::{self, WorkloadConnector, Workloads, node_absence, system_connector},
     config::Config,
     leader::{Election, Leader, LeaderMetrics},
+    maintenance::MaintenanceMetrics,
     remediation::{LiveFacts, RemediationMetrics},
     serve::{
         admin, authenticated,
@@ -311,6 +312,7 @@ struct Metrics {
     bmc_watch: Arc<BmcWatchMetrics>,
     signals: Arc<SignalMetrics>,
     checks: Arc<CheckMetrics>,
+    maintenances: MaintenanceMetrics,
     remediation: Arc<RemediationMetrics>,
     shared_causes: Arc<SharedCauseMetrics>,
     triggers: Arc<TriggerMetrics>,
@@ -326,6 +328,7 @@ impl Metrics {
             bmc_watch: Arc::new(BmcWatchMetrics::register(registry)),
             signals: Arc::new(SignalMetrics::register(registry)),
             checks: Arc::new(CheckMetrics::register(registry)),
+            maintenances: MaintenanceMetrics::register(registry),
             remediation: Arc::new(remediation),
             shared_causes: Arc::new(shared_causes),
             triggers: Arc::new(TriggerMetrics::register(registry)),

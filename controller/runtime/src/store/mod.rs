@@ -14,6 +14,7 @@ pub(crate) mod live_reader;
 pub(crate) mod live_remediations;
 #[cfg(test)]
 pub(crate) mod log_capture;
+pub(crate) mod maintenance;
 pub(crate) mod metrics;
 pub(crate) mod object;
 pub(crate) mod power_policy;

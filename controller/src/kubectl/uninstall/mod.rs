@@ -22,7 +22,8 @@ use kube::{
     api::{DeleteParams, DynamicObject, ListParams, Preconditions},
 };
 use rackhand_api::names::{
-    BLOCKED_ANNOTATION, PAUSED_ANNOTATION, SETTINGS_ANNOTATION, STATE_ANNOTATION,
+    BLOCKED_ANNOTATION, MAINTENANCE_FINALIZER, PAUSED_ANNOTATION, SETTINGS_ANNOTATION,
+    STATE_ANNOTATION,
 };
 use tokio::time::{Instant, sleep};
 
@@ -145,7 +146,7 @@ fn confirm(step: &NextStep) -> anyhow::Result<()> {
              out-of-service taints here and in every workload cluster."
         ),
         NextStep::Pause(_) | NextStep::Withdraw(_) | NextStep::Wait(_) => out!(
-            "This pauses every health check and withdraws every remediation: hosts that were not switched \
+            "This pauses every health check, ends all planned work and withdraws every remediation: hosts that were not switched \
              off are let go, others are switched on again once they are drained."
         ),
     }
@@ -178,7 +179,9 @@ async fn read(client: &Client, namespace: &str, now: Timestamp) -> anyhow::Resul
         found.remediations.push(FoundRemediation {
             what: name(kind, &object),
             is_withdrawn: object.metadata.deletion_timestamp.is_some(),
-            step: shown.step,
+            step: phase(&object)
+                .filter(|_| kind.kind == objects::HOST_MAINTENANCE.kind)
+                .unwrap_or(shown.step),
             message: shown.message,
         });
     }
@@ -192,7 +195,7 @@ fn name(kind: KindName, object: &DynamicObject) -> String {
     }
 }
 
-/// The remediations that Rackhand works on. CAPM3's controller has a finalizer of the same name on a
+/// The remediations that Rackhand works on, and planned work, for which it makes them. CAPM3's controller has a finalizer of the same name on a
 /// Metal3Remediation, but no state of ours.
 async fn remediations(client: &Client) -> anyhow::Result<Vec<(KindName, DynamicObject)>> {
     let mut found = Vec::new();
@@ -206,7 +209,27 @@ async fn remediations(client: &Client) -> anyhow::Result<Vec<(KindName, DynamicO
         });
         found.extend(ours.map(|object| (kind, object)));
     }
+    let kind = objects::HOST_MAINTENANCE;
+    let planned = objects::list(client, kind).await?.into_iter();
+    let unfinished = planned.filter(is_unfinished);
+    found.extend(unfinished.map(|object| (kind, object)));
     Ok(found)
+}
+
+/// The phase of planned work.
+fn phase(object: &DynamicObject) -> Option<String> {
+    let phase = object.data.get("status")?.get("phase")?;
+    phase.as_str().map(str::to_owned)
+}
+
+/// Whether planned work may have set something, or may still begin.
+fn is_unfinished(object: &DynamicObject) -> bool {
+    let over = phase(object).is_some_and(|phase| ["Ended", "Failed"].contains(&phase.as_str()));
+    !over
+        || object
+            .finalizers()
+            .iter()
+            .any(|held| held == MAINTENANCE_FINALIZER)
 }
 
 /// The Leases of controllers in a namespace: of several shards, each has one.
@@ -277,6 +300,30 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn f9_planned_work_is_ended_unless_nothing_of_it_is_left() {
+        let object = |phase: &str, finalizers: &[&str]| -> DynamicObject {
+            serde_json::from_value(json!({
+                "metadata": { "name": "m", "namespace": "ns", "finalizers": finalizers },
+                "status": { "phase": phase },
+            }))
+            .unwrap()
+        };
+        for (phase, finalizers, unfinished) in [
+            ("Pending", &[][..], true),
+            ("Parked", &[MAINTENANCE_FINALIZER], true),
+            ("Ended", &[MAINTENANCE_FINALIZER], true),
+            ("Ended", &["other.dev/finalizer"], false),
+            ("Failed", &[], false),
+        ] {
+            assert_eq!(
+                is_unfinished(&object(phase, finalizers)),
+                unfinished,
+                "{phase}"
+            );
+        }
+    }
 
     #[test]
     fn a_lease_that_is_released_or_has_run_out_has_no_leader() {

@@ -104,6 +104,105 @@ async fn held_remediation(server: &AdmissionServer) -> Result<()> {
     .await
 }
 
+/// Planned work in the name of this user.
+fn planned(name: &str, by: Option<&str>) -> String {
+    json!({
+        "apiVersion": "rackhand.dev/v1alpha1", "kind": "HostMaintenance",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": { "node": "n1", "reason": "a DIMM is changed", "requestedBy": by },
+    })
+    .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f15_nobody_asks_for_planned_work_in_the_name_of_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = AdmissionServer::start(dir.path()).await.unwrap();
+    if let Err(error) = in_the_name_of(&server).await {
+        panic!("{error:#}");
+    }
+}
+
+async fn in_the_name_of(server: &AdmissionServer) -> Result<()> {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": { "name": "technician" },
+        "rules": [{
+            "apiGroups": ["rackhand.dev"], "resources": ["hostmaintenances"],
+            "verbs": ["get", "create", "update", "patch", "delete"],
+        }],
+    });
+    apply(&server.client, role).await?;
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": { "name": "technician", "namespace": "default" },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "technician",
+        },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eva" }],
+    });
+    apply(&server.client, binding).await?;
+    let apply_args = ["apply", "-f", "-"];
+    wait_until("the policy is in effect", LONG, || async {
+        let text = planned("other", Some("adam"));
+        Ok(match by(server, "eva", &apply_args, &text)? {
+            Err(why) if why.contains("spec.requestedBy") => Ok(()),
+            Ok(()) => {
+                let args = ["delete", "hostmaintenance", "other", "--wait=false"];
+                by(server, "eva", &args, "")?.ok();
+                Err("it was created".to_owned())
+            }
+            other => Err(format!("{other:?}")),
+        })
+    })
+    .await?;
+    for (name, who) in [("own", Some("eva")), ("nobody", None)] {
+        let made = by(server, "eva", &apply_args, &planned(name, who))?;
+        ensure!(made.is_ok(), "{name}: {made:?}");
+    }
+    let patch = json!({ "spec": { "requestedBy": "adam" } }).to_string();
+    let args = [
+        "patch",
+        "hostmaintenance",
+        "own",
+        "--type=merge",
+        "--patch",
+        &patch,
+    ];
+    let changed = by(server, "eva", &args, "")?;
+    ensure!(changed.is_err(), "the name was changed");
+    // What does not change the name passes, whoever does it.
+    let args = ["annotate", "hostmaintenance", "own", "example.org/x=y"];
+    let other = by(server, "eva", &args, "")?;
+    ensure!(other.is_ok(), "{other:?}");
+    // Exactly one host, which stays the same.
+    let patch = json!({ "spec": { "node": "n2" } }).to_string();
+    let args = [
+        "patch",
+        "hostmaintenance",
+        "own",
+        "--type=merge",
+        "--patch",
+        &patch,
+    ];
+    let moved = by(server, "eva", &args, "")?;
+    ensure!(
+        moved
+            .as_ref()
+            .is_err_and(|why| why.contains("cannot be changed")),
+        "{moved:?}"
+    );
+    let two = planned("two", None).replace(r#""node":"n1""#, r#""node":"n1","machine":"m1""#);
+    let refused = by(server, "eva", &apply_args, &two)?;
+    ensure!(
+        refused
+            .as_ref()
+            .is_err_and(|why| why.contains("exactly one")),
+        "{refused:?}"
+    );
+    Ok(())
+}
+
 fn patch_finalizers(server: &AdmissionServer, user: &str, left: &Value) -> Result<()> {
     let patch = json!({ "metadata": { "finalizers": left } }).to_string();
     let args = ["patch", REMEDIATION, "--type=merge", "--patch", &patch];

@@ -16,7 +16,10 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tracing::{info, warn};
 
-use self::known::{Asked, KnownChanges};
+use self::{
+    identify_timer::LedTimers,
+    known::{Asked, KnownChanges},
+};
 use super::{
     Target,
     bmcs::clients::{CallKind, Clients},
@@ -119,6 +122,8 @@ pub(crate) struct BmcChanges {
     changer: Changer,
     /// The changes that have an id, by that id.
     known: Arc<KnownChanges>,
+    /// The timers of identify LEDs.
+    leds: LedTimers,
     tasks: Tasks,
 }
 
@@ -127,6 +132,7 @@ impl BmcChanges {
         Self {
             changer,
             known: Arc::default(),
+            leds: LedTimers::default(),
             tasks,
         }
     }

@@ -114,6 +114,7 @@ impl fmt::Display for SkipReason {
         f.write_str(match self {
             Self::Paused => "annotation cluster.x-k8s.io/paused is set",
             Self::SkipRemediation => "annotation cluster.x-k8s.io/skip-remediation is set",
+            Self::Maintenance => "a HostMaintenance works on its host",
         })
     }
 }

@@ -136,6 +136,8 @@ pub struct Outside {
     pub elsewhere: BTreeMap<String, String>,
     /// Nodes for which no remediation is created before a time, with the cause.
     pub blocked: BTreeMap<String, (Timestamp, String)>,
+    /// Nodes on whose host planned work is done, with what does it.
+    pub maintenance: BTreeMap<String, String>,
     /// The Leases of Nodes, of any holder; absent if there is none, or it is unknown.
     pub leases: BTreeMap<String, HeldLease>,
 }

@@ -155,6 +155,8 @@ impl Decision<'_> {
         } else if !self.check.pauses.is_empty() {
             let why = format!("the check is paused: {}", self.check.pauses.join(", "));
             Some((false, why))
+        } else if let Some(by) = self.outside.maintenance.get(name) {
+            Some((false, format!("{by} works on its host")))
         } else if let Some(why) = &self.plan.closed {
             Some((true, why.clone()))
         } else if node.exclusion == Exclusion::Excluded {

@@ -30,6 +30,7 @@ fn put_openshift(rehearsal: &mut Rehearsal, name: &str, status: &str, seconds: i
         controlled: true,
         master: false,
         external_remediation: false,
+        maintenance: false,
     };
     let member = MemberFacts::OpenShift {
         machine,

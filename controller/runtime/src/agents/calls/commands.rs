@@ -18,6 +18,9 @@ use crate::agents::{
     connections::{AgentConnections, serving::AgentConnection},
 };
 
+/// Time for a change of an identify LED.
+const IDENTIFY: Duration = Duration::from_secs(10);
+
 /// Sends commands to agents. No command is sent in a term that this process does not hold at that moment (F7).
 #[derive(Clone)]
 pub(crate) struct AgentCommands {
@@ -204,6 +207,42 @@ impl AgentCommands {
         request.set_timeout(CALL);
         let call = client.cancel(request);
         self.taken(&host.rack, call).await.map(drop)
+    }
+
+    /// Lights the identify LED of a host for a time, or puts it out. Commands no power, so it needs no term, but a
+    /// process that does not lead sends nothing.
+    pub(crate) async fn identify(
+        &self,
+        host: &HostRef,
+        endpoint: Option<v1::BmcEndpoint>,
+        owner: &str,
+        lit_for: Option<Duration>,
+    ) -> Result<(), CallFailure> {
+        let at = self
+            .connections
+            .of_rack(&host.rack)
+            .map_err(CallFailure::Retryable)?;
+        let (mut client, _) = self.claimed(at, &host.rack)?;
+        let message = v1::IdentifyRequest {
+            target: Some(target(host, endpoint)),
+            timeout: Some(duration_to_proto(IDENTIFY)),
+            lit: lit_for.is_some(),
+            lit_for: lit_for.map(duration_to_proto),
+        };
+        let mut request = traced(message, owner, "identify");
+        let patience = IDENTIFY.saturating_add(CALL);
+        request.set_timeout(patience);
+        let answer = tokio::time::timeout(patience, client.identify(request)).await;
+        let answer = answer
+            .map_err(|_| CallFailure::Retryable("the agent did not answer".into()))?
+            .map_err(|status| self.call_failure(&host.rack, &status))?;
+        match answer.into_inner().result {
+            Some(v1::identify_response::Result::Changed(_)) => Ok(()),
+            Some(v1::identify_response::Result::Failure(failure)) => {
+                Err(CallFailure::Rejected(failure.message))
+            }
+            None => Err(CallFailure::Rejected("the agent answered nothing".into())),
+        }
     }
 
     pub(crate) async fn release(

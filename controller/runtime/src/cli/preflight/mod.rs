@@ -76,6 +76,7 @@ fn readable(kind: Kind) -> &'static [&'static str] {
         | Kind::PowerRemediation
         | Kind::PowerPolicy
         | Kind::RemediationTrigger
+        | Kind::HostMaintenance
         | Kind::RackAgent
         | Kind::RemediationState => &["v1alpha1"],
     }

@@ -229,6 +229,7 @@ impl<'a> Timeline<'a> {
                     let machine = OpenShiftMachine {
                         // The rehearsal decides itself which Machines are marked.
                         external_remediation: false,
+                        maintenance: false,
                         ..openshift_machine(machine)
                     };
                     (
@@ -371,5 +372,6 @@ fn openshift_machine_of(node: &Node) -> OpenShiftMachine {
         controlled: true,
         master: false,
         external_remediation: false,
+        maintenance: false,
     }
 }

@@ -112,6 +112,9 @@ fn move_block(meta: &Meta, uid: &str, is_gone: impl Fn(&str) -> bool) -> MoveBlo
     }
 }
 
+/// What the annotation of a remediation begins with that a HostMaintenance made.
+const PLANNED: &str = "HostMaintenance/";
+
 /// Whether a health check made the remediation: ours says so, Cluster API's and OpenShift's name the template, and
 /// medik8s' is its owner.
 fn made_by_check(meta: &Meta) -> bool {
@@ -125,6 +128,11 @@ fn made_by_check(meta: &Meta) -> bool {
         OPENSHIFT_CLONED_FROM_NAME_ANNOTATION,
     ];
     let checks = [kinds::MACHINE_HEALTH_CHECK, kinds::NODE_HEALTH_CHECK];
+    let maker = meta.annotations.get(MADE_BY_ANNOTATION);
+    // Planned work is done on healthy hosts.
+    if maker.is_some_and(|by| by.starts_with(PLANNED)) {
+        return false;
+    }
     marks.iter().any(|mark| meta.has_annotation(mark))
         || meta
             .owners

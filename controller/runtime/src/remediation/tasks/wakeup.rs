@@ -102,6 +102,7 @@ impl WatchInterest {
             | Kind::OpenShiftCheck
             | Kind::NodeHealthCheck
             | Kind::RemediationTrigger
+            | Kind::HostMaintenance
             | Kind::RackAgent => return Wakeup::No,
             // A policy may select any host, and another remediation may have ended: that matters to those that have
             // begun nothing (F6).

@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_api::{
     IntOrPercent,
+    kinds::conditions::{ConditionStatus, StatusCondition},
     names::{
         CAPI_PAUSED_ANNOTATION, MADE_BY_ANNOTATION, PAUSED_ANNOTATION, RACK_LABEL,
-        conditions::{FENCING_UNAVAILABLE, REMEDIATION_ALLOWED},
+        conditions::{BLOCKED, FENCING_UNAVAILABLE, REMEDIATION_ALLOWED},
         groups, kinds,
     },
     views::{Condition, Meta},
@@ -17,8 +18,8 @@ use rackhand_api::{
 use rackhand_core::{
     explanation::{RemediationFacts, explain_remediation},
     overview::{
-        BareMetalHostEntry, CheckSummary, FinishedRemediation, LeaderView, NodeEntry, NodeReady,
-        OverviewFacts, RunningRemediation, TimelineEntry,
+        BareMetalHostEntry, CheckSummary, FinishedRemediation, LeaderView, MaintenanceEntry,
+        NodeEntry, NodeReady, OverviewFacts, RunningRemediation, TimelineEntry,
     },
     remediation::{HostView, on_wall},
 };
@@ -93,6 +94,7 @@ pub(super) fn collect(
         nodes,
         unreachable: unreachable(index),
         shared_causes: live.causes.open(now.wall()),
+        maintenances: maintenances(index),
         checks: checks(index),
         running: live
             .all()
@@ -101,6 +103,37 @@ pub(super) fn collect(
             .collect(),
         finished: now.finished(live.history.finished()),
     }
+}
+
+/// Planned work that is not over.
+fn maintenances(index: &Index) -> Vec<MaintenanceEntry> {
+    let all = index.maintenances().into_iter();
+    let entries = all.filter_map(|(key, entry)| {
+        let stored = entry.view.ok()?;
+        let status = &stored.status;
+        if status.phase.is_over() {
+            return None;
+        }
+        let spec = stored.spec.as_ref().ok();
+        let target = spec.map(|(_, target)| target.to_string());
+        let host = status.node_name.clone().or_else(|| status.host.clone());
+        let is_blocked =
+            |c: &StatusCondition| c.condition_type == BLOCKED && c.status == ConditionStatus::True;
+        Some(MaintenanceEntry {
+            name: key.to_string(),
+            host: host.or(target).unwrap_or_default(),
+            phase: format!("{:?}", status.phase),
+            since: status.parked_since.or(stored.meta.created),
+            ends: status.ends_at,
+            by: spec.and_then(|(spec, _)| spec.requested_by.clone()),
+            reason: spec
+                .map(|(spec, _)| spec.reason.clone())
+                .unwrap_or_default(),
+            message: status.message.clone().unwrap_or_default(),
+            blocked: status.conditions.iter().any(is_blocked),
+        })
+    });
+    entries.collect()
 }
 
 /// What is not watched now, and why (F12): workload clusters, and kinds of the management cluster.

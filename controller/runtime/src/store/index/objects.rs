@@ -15,6 +15,7 @@ use super::{
     table::Table,
 };
 use crate::store::{
+    maintenance::StoredMaintenance,
     object::{Key, Kind},
     power_policy::StoredPolicy,
     remediation::RemediationId,
@@ -33,6 +34,7 @@ pub(super) struct Objects {
     pub(super) rack_agents: Table<()>,
     pub(super) power_policies: Table<StoredPolicy>,
     pub(super) triggers: Table<RemediationTriggerSpec>,
+    pub(super) maintenances: Table<StoredMaintenance>,
     pub(super) openshift: OpenShiftObjects,
 }
 
@@ -67,6 +69,7 @@ impl Objects {
             Kind::RemediationState => self.remediations.states.put(key, object, unread),
             Kind::PowerPolicy => self.power_policies.put(key, object, StoredPolicy::read),
             Kind::RemediationTrigger => self.triggers.put(key, object, trigger_spec),
+            Kind::HostMaintenance => self.maintenances.put(key, object, StoredMaintenance::read),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.put(kind, key, object),
         }
     }
@@ -87,6 +90,7 @@ impl Objects {
             Kind::RemediationState => drop(self.remediations.states.remove(key)),
             Kind::PowerPolicy => drop(self.power_policies.remove(key)),
             Kind::RemediationTrigger => drop(self.triggers.remove(key)),
+            Kind::HostMaintenance => drop(self.maintenances.remove(key)),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.remove(kind, key),
         }
     }
@@ -105,6 +109,7 @@ impl Objects {
             Kind::RemediationState => self.remediations.states.keys().cloned().collect(),
             Kind::PowerPolicy => self.power_policies.keys().cloned().collect(),
             Kind::RemediationTrigger => self.triggers.keys().cloned().collect(),
+            Kind::HostMaintenance => self.maintenances.keys().cloned().collect(),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.keys(kind),
         }
     }
@@ -140,6 +145,7 @@ impl Objects {
             Kind::RemediationState => self.remediations.states.version(key),
             Kind::PowerPolicy => self.power_policies.version(key),
             Kind::RemediationTrigger => self.triggers.version(key),
+            Kind::HostMaintenance => self.maintenances.version(key),
             Kind::OpenShiftMachine | Kind::OpenShiftCheck => self.openshift.version(kind, key),
         }
     }

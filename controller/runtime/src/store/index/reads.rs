@@ -17,6 +17,7 @@ use super::{
     machines::{has_labels, machine, mentions},
 };
 use crate::store::{
+    maintenance::StoredMaintenance,
     object::Key,
     power_policy::StoredPolicy,
     remediation::{RemediationId, RemediationObject},
@@ -96,6 +97,21 @@ impl Index {
     /// The RemediationTriggers, ordered by name.
     pub(crate) fn triggers(&self) -> Vec<(Key, Entry<RemediationTriggerSpec>)> {
         self.inner.read().objects.triggers.all()
+    }
+
+    pub(crate) fn maintenances(&self) -> Vec<(Key, Entry<StoredMaintenance>)> {
+        self.inner.read().objects.maintenances.all()
+    }
+
+    /// Whether an unfinished HostMaintenance may be about a Node of the management cluster.
+    pub(crate) fn has_maintenances_by_node(&self) -> bool {
+        let inner = self.inner.read();
+        let mut all = inner.objects.maintenances.entries();
+        all.any(|entry| entry.view.as_ref().is_ok_and(|m| m.is_by_node()))
+    }
+
+    pub(crate) fn maintenance(&self, key: &Key) -> Option<Entry<StoredMaintenance>> {
+        self.inner.read().objects.maintenances.get(key).cloned()
     }
 
     pub(crate) fn rack_agent(&self, key: &Key) -> Option<Arc<DynamicObject>> {

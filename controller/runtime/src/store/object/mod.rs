@@ -79,6 +79,7 @@ pub(crate) enum Kind {
     RemediationState,
     PowerPolicy,
     RemediationTrigger,
+    HostMaintenance,
     /// A Machine of OpenShift.
     OpenShiftMachine,
     /// A MachineHealthCheck of OpenShift.
@@ -99,6 +100,7 @@ impl Kind {
         Self::RemediationState,
         Self::PowerPolicy,
         Self::RemediationTrigger,
+        Self::HostMaintenance,
         Self::OpenShiftMachine,
         Self::OpenShiftCheck,
         Self::NodeHealthCheck,
@@ -116,7 +118,8 @@ impl Kind {
             | Self::RackAgent
             | Self::RemediationState
             | Self::PowerPolicy
-            | Self::RemediationTrigger => GROUP,
+            | Self::RemediationTrigger
+            | Self::HostMaintenance => GROUP,
             Self::OpenShiftMachine | Self::OpenShiftCheck => groups::OPENSHIFT_MACHINE,
             Self::NodeHealthCheck => groups::MEDIK8S,
         }
@@ -135,6 +138,7 @@ impl Kind {
             Self::RemediationState => kinds::REMEDIATION_STATE,
             Self::PowerPolicy => kinds::POWER_POLICY,
             Self::RemediationTrigger => kinds::REMEDIATION_TRIGGER,
+            Self::HostMaintenance => kinds::HOST_MAINTENANCE,
             Self::NodeHealthCheck => kinds::NODE_HEALTH_CHECK,
         }
     }

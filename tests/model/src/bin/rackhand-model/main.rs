@@ -11,7 +11,7 @@ use rackhand_model::{
     causes, checks, copies,
     election::{Broken, Election},
     explore::{Cut, Report, explore, explore_checks, explore_election},
-    policies, rack,
+    maintenance, policies, rack,
     setting::Setting,
     signals,
 };
@@ -116,6 +116,18 @@ fn worlds(args: &Args) -> bool {
             let report = signals::explore(setting, args.bounds());
             good &= print_world("signals", budget, &report);
         }
+        for budget in budgets
+            .iter()
+            .copied()
+            .filter(|_| args.is_chosen("maintenance"))
+        {
+            let setting = maintenance::Setting {
+                budget,
+                breakage: None,
+            };
+            let report = maintenance::explore(setting, args.bounds());
+            good &= print_world("maintenance", budget, &report);
+        }
         // A second write of a stranger takes half a minute and shows nothing more.
         let budgets_of_copies = args.budget.map_or(vec![0, 1], |budget| vec![budget]);
         for budget in budgets_of_copies
@@ -218,6 +230,12 @@ fn breakages(args: &Args) -> bool {
         let budget = setting.budget;
         let report = causes::explore(setting, args.bounds());
         good &= print_breakage(breakage.description(), "causes", budget, &report);
+    }
+    for breakage in maintenance::Breakage::ALL {
+        let setting = maintenance::Setting::broken(breakage);
+        let budget = setting.budget;
+        let report = maintenance::explore(setting, args.bounds());
+        good &= print_breakage(breakage.description(), "maintenance", budget, &report);
     }
     for breakage in copies::Breakage::ALL {
         let setting = copies::Setting::broken(breakage);

@@ -11,6 +11,7 @@ mod environment;
 mod flashing;
 mod label;
 mod lying_bmc;
+mod maintenance;
 mod messages;
 mod nodes;
 mod pdu;
@@ -47,7 +48,7 @@ pub(crate) struct Scenario {
 }
 
 /// All scenarios.
-static SCENARIOS: [Scenario; 12] = [
+static SCENARIOS: [Scenario; 14] = [
     Scenario {
         name: "dead-bmc",
         line: "a hung host with a dead BMC: nothing is moved until a person confirms off",
@@ -160,6 +161,13 @@ static SCENARIOS: [Scenario; 12] = [
         about: power_lost::ABOUT,
         settings: Settings::PLAIN,
         run: |story| Box::pin(power_lost::run(story)),
+    },
+    Scenario {
+        name: "maintenance",
+        line: "a DIMM is changed: the host is emptied, off, lit, left alone, and comes back",
+        about: maintenance::ABOUT,
+        settings: Settings::PLAIN,
+        run: |story| Box::pin(maintenance::run(story)),
     },
     Scenario {
         name: "rack-outage",

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use super::{
     Check, ClusterFacts, Condition, ConditionRule, Counts, FleetCounts, HealthConditionWrite,
     Judgement, Limit, LimitStatus, MachineFacts, MachineRemediation, NodeView, Onset, Policy,
-    Target, Verdict, judge, onsets,
+    SkipReason, Target, Verdict, judge, onsets,
 };
 use crate::values::int_or_percent::IntOrPercent;
 
@@ -64,6 +64,8 @@ pub struct OpenShiftMachine {
     pub master: bool,
     /// Carries `host.metal3.io/external-remediation`.
     pub external_remediation: bool,
+    /// Carries `rackhand.dev/maintenance`: a HostMaintenance works on its host.
+    pub maintenance: bool,
 }
 
 /// One selected Machine of OpenShift.
@@ -112,6 +114,8 @@ pub enum OpenShiftAction {
 
 /// The verdict on one machine, in OpenShift's order: failed, no Node, Node gone, conditions.
 ///
+/// A Machine whose host is under maintenance is skipped.
+///
 /// The startup timeout runs from `status.lastUpdated`. If that is not set yet, it runs from `now` at each
 /// evaluation, so that it never fires.
 pub fn judge_openshift(
@@ -120,6 +124,9 @@ pub fn judge_openshift(
     node: &NodeView,
     now: Timestamp,
 ) -> Judgement {
+    if machine.maintenance {
+        return Judgement::settled(Verdict::Skipped(SkipReason::Maintenance));
+    }
     let (rules, cluster, facts) = asked(check, machine, now);
     judge(&rules, &cluster, &facts, node, now)
 }
@@ -156,7 +163,7 @@ fn asked(
         deleting: machine.deleting,
         control_plane: machine.master,
         paused: false,
-        skip_remediation: false,
+        skip_remediation: machine.maintenance,
         remediate_annotation: false,
         conditions: Vec::new(),
         infrastructure_ready: None,

@@ -159,6 +159,7 @@ fn openshift_check_reports_conditions_in_the_future() {
             controlled: true,
             master: false,
             external_remediation: false,
+            maintenance: false,
         },
         node,
         remediation: MachineRemediation::None,

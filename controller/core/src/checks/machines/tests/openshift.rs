@@ -24,6 +24,7 @@ fn machine(name: &str) -> OpenShiftMachine {
         controlled: true,
         master: false,
         external_remediation: false,
+        maintenance: false,
     }
 }
 
@@ -51,6 +52,22 @@ fn label(
     let check = check(OpenShiftStrategy::Delete);
     let judged = judge_openshift(&check, machine, node, at(now));
     (judged.verdict.label(), judged.changes_at)
+}
+
+#[test]
+fn openshift_machine_under_maintenance_is_skipped_and_nothing_is_done_about_it() {
+    let check = check(OpenShiftStrategy::Delete);
+    let mut target = mk_unhealthy_target("m");
+    let judged = judge_openshift(&check, &target.machine, &target.node, at(1000));
+    assert!(openshift_action(&check, &target, &judged.verdict, true).is_some());
+    target.machine.maintenance = true;
+    target.machine.failed = Some("Failed: no host".into());
+    let judged = judge_openshift(&check, &target.machine, &target.node, at(1000));
+    assert_eq!(judged.verdict, Verdict::Skipped(SkipReason::Maintenance));
+    let action = openshift_action(&check, &target, &judged.verdict, true);
+    assert_eq!(action, None);
+    let later = onsets_openshift(&check, &target.machine, &target.node, at(1000));
+    assert!(later.is_empty());
 }
 
 #[test]

@@ -61,6 +61,7 @@ fn any_machine() -> impl Strategy<Value = OpenShiftMachine> {
             controlled,
             master: false,
             external_remediation: marked,
+            maintenance: false,
         }
     })
 }

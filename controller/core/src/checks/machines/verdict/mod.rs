@@ -65,6 +65,8 @@ pub enum SkipReason {
     Paused,
     /// The annotation `cluster.x-k8s.io/skip-remediation` is set.
     SkipRemediation,
+    /// A HostMaintenance works on the host of a Machine of OpenShift, which knows no such annotation.
+    Maintenance,
 }
 
 /// Why the health of a machine is unknown.
@@ -278,7 +280,7 @@ fn node_condition(rule: &ConditionRule, condition: &Condition) -> Cause {
 // === impl Judgement ===
 
 impl Judgement {
-    fn settled(verdict: Verdict) -> Self {
+    pub(super) fn settled(verdict: Verdict) -> Self {
         Self {
             verdict,
             changes_at: None,

@@ -98,6 +98,7 @@ fn outsides() -> impl Strategy<Value = Outside> {
     )
         .prop_map(
             |(disabled, creating, elsewhere, leased, upgrading)| Outside {
+                maintenance: BTreeMap::new(),
                 upgrading: upgrading.then(|| "it is".to_owned()),
                 disabled: disabled.then(|| Disabled {
                     reason: "RemediationTemplateNotFound",

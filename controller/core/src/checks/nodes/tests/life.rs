@@ -107,6 +107,21 @@ fn excluded_node_is_skipped_and_an_invalid_label_is_reported() {
 }
 
 #[test]
+fn node_on_whose_host_planned_work_is_done_is_skipped_with_its_reason() {
+    let mut fixture = Fixture::new(check(), vec![good("a"), good("x"), bad("b"), bad("c")]);
+    let by = "HostMaintenance ns/dimm".to_owned();
+    fixture.outside.maintenance.insert("b".into(), by.clone());
+    let plan = fixture.decide(at(301));
+    assert_eq!(created(&plan), [("c", "t")]);
+    assert!(plan.skipped["b"].contains(&by), "{:?}", plan.skipped);
+    assert_eq!(plan.memory.nodes.len(), 2, "both are unhealthy");
+    // Once the work is over, the Node counts as before.
+    fixture.outside.maintenance.clear();
+    let again = fixture.decide(at(302));
+    assert!(created(&again).contains(&("b", "t")));
+}
+
+#[test]
 fn remediation_of_a_deleted_node_is_deleted() {
     let mut fixture = Fixture::new(check(), vec![good("a")]);
     fixture.remediations.push(remediation("gone", "t", at(0)));

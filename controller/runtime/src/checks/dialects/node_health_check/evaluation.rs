@@ -11,7 +11,7 @@ use rackhand_core::checks::nodes::{Action, HeldLease, Outside};
 use super::{NodeCheck, NodeHealthChecks, Parts, events::kinds_of, leases::lease_name, status};
 use crate::{
     checks::{engine::queue::Item, metrics::CheckCounts},
-    store::object::Key,
+    store::{maintenance::spared_nodes, object::Key},
 };
 
 impl NodeHealthChecks {
@@ -40,6 +40,7 @@ impl NodeHealthChecks {
             creating,
             elsewhere,
             blocked: check.blocked.clone(),
+            maintenance: spared_nodes(&engine.context.index, &Key::local()),
             leases: self.leases_of(check),
         }
     }

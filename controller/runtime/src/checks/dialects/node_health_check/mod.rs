@@ -114,7 +114,9 @@ pub(in crate::checks) struct NodeHealthChecks {
 /// Whether a change may concern a NodeHealthCheck.
 pub(crate) fn concerns(change: &Change) -> bool {
     match change {
-        Change::Object(kind, _) => *kind == Kind::NodeHealthCheck,
+        Change::Object(kind, _) => {
+            matches!(kind, Kind::NodeHealthCheck | Kind::HostMaintenance)
+        }
         Change::Node(cluster, _) | Change::Workload(cluster) => *cluster == Key::local(),
         Change::Agent(_) => false,
     }
@@ -141,6 +143,7 @@ impl Dialect for NodeHealthChecks {
         for change in changes {
             match change {
                 Change::Object(Kind::NodeHealthCheck, key) => self.refresh(engine, &key),
+                Change::Object(Kind::HostMaintenance, _) => self.evaluate_all(),
                 Change::Node(cluster, node) if cluster == local => self.node_changed(engine, &node),
                 _ => {}
             }

@@ -2,8 +2,8 @@
 
 use rackhand_api::{
     names::{
-        BARE_METAL_HOST_ANNOTATION, OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION,
-        OPENSHIFT_MACHINE_ROLE_LABEL,
+        BARE_METAL_HOST_ANNOTATION, MAINTENANCE_ANNOTATION,
+        OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION, OPENSHIFT_MACHINE_ROLE_LABEL,
     },
     views::{MachineView, OpenShiftHealthCheckView},
 };
@@ -113,5 +113,6 @@ pub(super) fn machine(view: &MachineView) -> OpenShiftMachine {
             .map(String::as_str)
             == Some(MASTER),
         external_remediation: meta.has_annotation(OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION),
+        maintenance: meta.has_annotation(MAINTENANCE_ANNOTATION),
     }
 }

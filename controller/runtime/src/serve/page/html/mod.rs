@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 use rackhand_core::{
     overview::{
-        AgentView, CheckSummary, HostState, HostView, Overview, RackView, SharedCauseEntry,
+        AgentView, CheckSummary, HostState, HostView, MaintenanceEntry, Overview, RackView,
+        SharedCauseEntry,
     },
     values::duration::time_span,
 };
@@ -84,6 +85,12 @@ fn content(overview: &Overview) -> Markup {
             h2 { "Remediations" }
             (running(&overview.remediations, now))
         }
+        @if !overview.maintenances.is_empty() {
+            section {
+                h2 { "Planned work" }
+                (maintenances(&overview.maintenances, now))
+            }
+        }
         section {
             h2 { "Racks" }
             @if overview.racks.is_empty() {
@@ -100,6 +107,22 @@ fn content(overview: &Overview) -> Markup {
         section {
             h2 { "Finished within a day" }
             (finished(&overview.finished))
+        }
+    }
+}
+
+fn maintenances(all: &[MaintenanceEntry], now: Timestamp) -> Markup {
+    html! {
+        ul {
+            @for one in all {
+                li class={ @if one.blocked { "blocked" } } {
+                    b { (one.host) ": " (one.phase) }
+                    " for " (age(now, one.since)) ", " (one.reason)
+                    @if let Some(by) = &one.by { " (" (by) ")" }
+                    @if let Some(ends) = one.ends { ", until " (clock(ends)) }
+                    ". " (one.message) ". HostMaintenance " (one.name) "."
+                }
+            }
         }
     }
 }

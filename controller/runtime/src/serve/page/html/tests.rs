@@ -33,6 +33,17 @@ fn html_page_escapes_text_of_objects() {
             ..AgentFacts::default()
         }],
         unreachable: vec![(hostile.into(), hostile.into())],
+        maintenances: vec![MaintenanceEntry {
+            name: hostile.into(),
+            host: hostile.into(),
+            phase: hostile.into(),
+            since: None,
+            ends: None,
+            by: Some(hostile.into()),
+            reason: hostile.into(),
+            message: hostile.into(),
+            blocked: false,
+        }],
         shared_causes: vec![SharedCauseEntry {
             domain: hostile.into(),
             likely: hostile.into(),
@@ -51,7 +62,7 @@ fn html_page_escapes_text_of_objects() {
     };
     let html = shown(&facts);
     assert!(!html.contains("<script>alert"), "{html}");
-    assert_eq!(html.matches("&lt;script&gt;").count(), 11, "{html}");
+    assert_eq!(html.matches("&lt;script&gt;").count(), 17, "{html}");
     assert!(
         html.contains("7 hosts still failed. Remediations that have not begun are held."),
         "{html}"

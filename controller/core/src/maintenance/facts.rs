@@ -1,0 +1,85 @@
+//! What is known about a maintenance, its remediation and its marks.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{LeaseMark, LedMark, MachineMark, Stage};
+
+/// What the spec asks for, beside the target.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Wanted {
+    /// Whether the host is switched off.
+    pub power_off: bool,
+    /// Whether the locator LED is lit while the host can be worked on.
+    pub locator_led: bool,
+    /// When the maintenance ends.
+    pub until: Option<Timestamp>,
+    /// How long it lasts, from the time at which the host can be worked on.
+    pub duration: Option<Duration>,
+}
+
+/// What the controller has recorded in the status.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct MaintenanceRecord {
+    /// Whether the remediation had begun: something may have been changed.
+    pub begun: bool,
+    /// Since when the host can be worked on.
+    pub parked_since: Option<Timestamp>,
+    /// Why the maintenance ends, once that was decided. It is not undone.
+    pub ending: Option<super::MaintenanceReason>,
+    /// What was told when that was decided.
+    pub ending_message: String,
+    /// Whether nothing is left of it.
+    pub over: bool,
+}
+
+/// The remediation of the maintenance, by a live read where it is absent (F12).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum RemediationSeen {
+    /// There is none.
+    Absent,
+    /// It cannot be said.
+    Unknown {
+        /// Why.
+        why: String,
+    },
+    /// There is one.
+    Present {
+        /// Whether it is being deleted.
+        deleting: bool,
+        /// How far it is.
+        stage: Stage,
+        /// Its reason, as one word.
+        reason: String,
+        /// Its message.
+        message: String,
+    },
+}
+
+/// What is known about a maintenance.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct MaintenanceFacts {
+    /// Whether the object is being deleted, or is gone.
+    pub deleting: bool,
+    /// Whether our finalizer is on it.
+    pub finalizer: bool,
+    /// What it asks for.
+    pub wanted: Wanted,
+    /// What was recorded.
+    pub record: MaintenanceRecord,
+    /// Why no host can be found for it, or why the spec cannot be used.
+    pub target: Result<(), String>,
+    /// Why it must not begin, although there is a host.
+    pub refused: Option<String>,
+    /// `namespace/name` of the remediation, for messages.
+    pub remediation_name: String,
+    /// Its remediation.
+    pub remediation: RemediationSeen,
+    /// The annotation on the Machine.
+    pub machine: MachineMark,
+    /// medik8s' Lease.
+    pub lease: LeaseMark,
+    /// The locator LED.
+    pub led: LedMark,
+}

@@ -1,0 +1,25 @@
+//! The life of one HostMaintenance: planned work on a host, from its request until everything that was set is taken
+//! back.
+//!
+//! The host is switched, tainted and held by a remediation that the maintenance makes, so every rule of remediations
+//! (F1 to F17) holds for it. Here is decided when that remediation is made and deleted, what marks the host has
+//! meanwhile, and what people are told. Decides anew from what is there: a controller that crashes loses nothing.
+
+mod facts;
+mod life;
+mod marks;
+mod refusal;
+mod stage;
+mod target;
+
+pub use facts::{MaintenanceFacts, MaintenanceRecord, RemediationSeen, Wanted};
+pub use life::{MaintenanceAction, MaintenanceDecision, MaintenanceReason, decide};
+pub use marks::{
+    LEASE_LASTS, LED_LIT_FOR, LED_RENEWED_AFTER, LeaseMark, LedMark, MachineMark, Mark,
+};
+pub use refusal::{ForeignCheck, refused_by_check};
+pub use stage::{MaintenancePhase, Stage, stage};
+pub use target::{MaintenanceTarget, TargetError};
+
+#[cfg(test)]
+mod tests;

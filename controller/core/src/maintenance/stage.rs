@@ -1,0 +1,86 @@
+//! How far the remediation of a maintenance is, and the phase that people see.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::remediation::{State, Step};
+
+/// The phase of a maintenance.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+// Without a description of its own, each field keeps the one that it has.
+#[schemars(description = "", rename = "MaintenancePhase")]
+pub enum MaintenancePhase {
+    /// Nothing has begun: a policy, another remediation or another check is waited for.
+    #[default]
+    Pending,
+    /// The Node is cordoned, and its pods leave.
+    Evicting,
+    /// The host is switched off, and what is left on its Node moves.
+    PoweringOff,
+    /// The host is ready to be worked on.
+    Parked,
+    /// The host comes back, and what was set is taken back.
+    Ending,
+    /// Nothing of the maintenance is left.
+    Ended,
+    /// The maintenance could not be carried out. Nothing of it is left.
+    Failed,
+}
+
+impl MaintenancePhase {
+    /// Whether health checks leave the host alone: from the first change of the Node until nothing is left.
+    pub fn spares_host(self) -> bool {
+        matches!(
+            self,
+            Self::Evicting | Self::PoweringOff | Self::Parked | Self::Ending
+        )
+    }
+
+    /// Whether the maintenance is over and nothing of it is left.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Ended | Self::Failed)
+    }
+}
+
+/// How far the remediation of a maintenance is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// It waits to begin. Nothing was changed.
+    Waiting,
+    /// The Node is cordoned, and its pods leave.
+    Evicting,
+    /// It switches the host off, or moves what is left.
+    Working,
+    /// The host is ready to be worked on.
+    Parked,
+    /// The host is being brought back.
+    Returning,
+    /// It has ended because the Node came back before anything was switched.
+    Recovered,
+    /// It has ended without success.
+    Failed,
+}
+
+/// The stage of a remediation by its recorded state; `None`: it has none yet.
+pub fn stage(state: Option<&State>) -> Stage {
+    let Some(state) = state else {
+        return Stage::Waiting;
+    };
+    match state.step {
+        Step::Pending => Stage::Waiting,
+        Step::Evicting => Stage::Evicting,
+        Step::Holding
+        | Step::ShuttingDown
+        | Step::PoweringOff
+        | Step::AwaitingConfirmation
+        | Step::ConfirmingOff
+        | Step::Tainting
+        | Step::Draining
+        | Step::Retrying => Stage::Working,
+        // The strategy Evict stays there, with the host on.
+        Step::Evicted | Step::Fenced => Stage::Parked,
+        Step::PoweringOn | Step::Booting | Step::Restoring | Step::Aborting => Stage::Returning,
+        Step::Succeeded => Stage::Recovered,
+        Step::Escalated | Step::Blocked => Stage::Failed,
+    }
+}

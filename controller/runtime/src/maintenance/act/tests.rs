@@ -1,0 +1,90 @@
+//! What a maintenance asks of the remediation that it makes.
+
+use rackhand_api::kinds::power_remediation::{PowerRemediation, PowerRemediationSpec};
+use rackhand_core::remediation::{EvictionPolicy, OnExhausted, Strategy};
+use serde_json::json;
+
+use super::*;
+
+fn stored(spec: &Value) -> StoredMaintenance {
+    let object: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": API_VERSION, "kind": kinds::HOST_MAINTENANCE,
+        "metadata": { "name": "dimm", "namespace": "ns", "uid": "u1" },
+        "spec": spec,
+    }))
+    .unwrap();
+    StoredMaintenance::read(&object).unwrap()
+}
+
+fn key() -> Key {
+    Key::new("ns", "dimm")
+}
+
+fn subject() -> Subject {
+    Subject {
+        cluster: Some(Key::local()),
+        node: Some("n1".into()),
+        ..Subject::default()
+    }
+}
+
+fn spec_of(body: &DynamicObject) -> PowerRemediationSpec {
+    serde_json::from_value(body.data["spec"].clone()).unwrap()
+}
+
+#[test]
+fn maintenance_of_a_node_makes_a_remediation_by_node_that_stays_off() {
+    let stored = stored(&json!({
+        "node": "n1", "reason": "DIMM A3", "requestedBy": "eva",
+        "eviction": { "seconds": 60, "whenNotFinished": "Abort" }, "softOffSeconds": 20,
+    }));
+    let body = remediation_body(&key(), &stored, &subject(), None, Some("shard-a"));
+    let spec = spec_of(&body);
+    assert_eq!(spec.strategy.strategy_type, Strategy::PowerOff);
+    assert_eq!(spec.strategy.on_exhausted, OnExhausted::Notify);
+    assert_eq!(spec.strategy.eviction_policy, EvictionPolicy::Abort);
+    assert_eq!(spec.strategy.retry_limit, 0);
+    let timeouts = spec.strategy.timeouts.unwrap();
+    assert_eq!(timeouts.eviction_seconds, Some(60));
+    assert_eq!(timeouts.soft_off_seconds, Some(20));
+    let whole = serde_json::to_value(&body).unwrap();
+    let whole: PowerRemediation = serde_json::from_value(whole).unwrap();
+    assert_eq!(whole.metadata.name.as_deref(), Some("maintenance-u1"));
+    let annotations = whole.annotations();
+    assert_eq!(annotations[MADE_BY_ANNOTATION], "HostMaintenance/dimm/u1");
+    assert_eq!(annotations[MEDIK8S_NODE_NAME_ANNOTATION], "n1");
+    assert_eq!(
+        annotations[CAUSE_ANNOTATION],
+        "planned work, by eva: DIMM A3"
+    );
+    assert_eq!(whole.labels()[WATCH_FILTER_LABEL], "shard-a");
+    assert_eq!(whole.owner_references().len(), 1);
+}
+
+#[test]
+fn maintenance_of_a_machine_is_owned_by_it_and_names_no_node() {
+    let machine: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
+        "metadata": { "name": "m1", "namespace": "ns", "uid": "mu" },
+    }))
+    .unwrap();
+    let stored = stored(&json!({ "machine": "m1", "reason": "fan", "powerOff": false }));
+    let owner = Some((&machine, Some("c1".to_owned())));
+    let body = remediation_body(&key(), &stored, &subject(), owner, None);
+    assert_eq!(spec_of(&body).strategy.strategy_type, Strategy::Evict);
+    let named = body.annotations().get(MEDIK8S_NODE_NAME_ANNOTATION);
+    assert_eq!(named, None, "the Machine alone names the Node");
+    assert_eq!(body.labels()[CLUSTER_NAME_LABEL], "c1");
+    let owners: Vec<&str> = body.owner_references().iter().map(|o| &*o.kind).collect();
+    assert_eq!(owners, ["HostMaintenance", "Machine"]);
+}
+
+#[test]
+fn default_maintenance_waits_for_its_pods_and_shuts_down_first() {
+    let stored = stored(&json!({ "node": "n1", "reason": "DIMM" }));
+    let strategy = spec_of(&remediation_body(&key(), &stored, &subject(), None, None)).strategy;
+    assert_eq!(strategy.eviction_policy, EvictionPolicy::Wait);
+    let timeouts = strategy.timeouts.unwrap();
+    assert_eq!(timeouts.eviction_seconds, Some(300));
+    assert_eq!(timeouts.soft_off_seconds, Some(60));
+}

@@ -1,0 +1,206 @@
+//! medik8s' maintenance Lease of a Node: while somebody holds it, medik8s' NodeHealthCheck and its operators leave the
+//! Node alone. It is used only where medik8s' kinds are served, and expires by itself.
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
+};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams, Preconditions},
+};
+use rackhand_api::names::{MEDIK8S_LEASE_NAMESPACE, kinds};
+use rackhand_core::{
+    checks::nodes::{LeaseStep, lease_step},
+    maintenance::{LEASE_LASTS, LeaseMark},
+};
+
+use super::{Maintenances, memory::Memory, resolve::Subject};
+use crate::{
+    checks::nodes::{held, lease_name},
+    store::{
+        api::{ApiError, call, optional},
+        object::{Key, Kind},
+    },
+};
+
+/// How long a reading of a Lease stands that this maintenance does not hold.
+const READ_AGAIN: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);
+
+/// The identity of a maintenance as the holder of a Lease.
+pub(super) fn holder(name: &str, uid: &str) -> String {
+    format!("{}-{name}-{uid}", kinds::HOST_MAINTENANCE)
+}
+
+fn what(node: &str) -> String {
+    format!("Lease {MEDIK8S_LEASE_NAMESPACE}/{}", lease_name(node))
+}
+
+/// The Node whose Lease counts; medik8s' operators run in the cluster of their Nodes.
+fn node_of<'a>(context: &Maintenances, subject: &'a Subject) -> Option<&'a str> {
+    let is_local = subject.cluster == Some(Key::local());
+    let is_served = context.served.known(Kind::NodeHealthCheck).is_some();
+    subject.node.as_deref().filter(|_| is_local && is_served)
+}
+
+/// The Lease as last read or written.
+pub(super) async fn read(
+    context: &Maintenances,
+    memory: &mut Memory,
+    subject: &Subject,
+    me: &str,
+    now: Timestamp,
+) -> LeaseMark {
+    let Some(node) = node_of(context, subject) else {
+        return LeaseMark::NotUsed;
+    };
+    if let Some((read, mark)) = &memory.lease
+        && (matches!(mark, LeaseMark::Ours { .. }) || now.duration_since(*read) < READ_AGAIN)
+    {
+        return mark.clone();
+    }
+    let leases: Api<Lease> = Api::namespaced(context.client.clone(), MEDIK8S_LEASE_NAMESPACE);
+    let found = optional(call(what(node), leases.get(&lease_name(node))).await);
+    let mark = match found {
+        Err(error) => LeaseMark::Unread {
+            why: error.to_string(),
+        },
+        Ok(lease) => {
+            let known = lease.as_ref().map(held);
+            match lease_step(known.as_ref(), me, now) {
+                LeaseStep::Create | LeaseStep::Take { .. } => LeaseMark::Free,
+                LeaseStep::Renew => LeaseMark::Ours {
+                    renewed: known
+                        .and_then(|lease| lease.renewed)
+                        .unwrap_or(Timestamp::MIN),
+                },
+                LeaseStep::Taken { holder } => LeaseMark::Theirs { holder },
+            }
+        }
+    };
+    memory.lease = Some((now, mark.clone()));
+    mark
+}
+
+/// Takes or renews the Lease. Where its namespace is missing, nobody uses such Leases.
+pub(super) async fn take(
+    context: &Maintenances,
+    memory: &mut Memory,
+    subject: &Subject,
+    me: &str,
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    let Some(node) = node_of(context, subject) else {
+        return Ok(());
+    };
+    memory.lease = None;
+    let leases: Api<Lease> = Api::namespaced(context.client.clone(), MEDIK8S_LEASE_NAMESPACE);
+    let name = lease_name(node);
+    let found = optional(call(what(node), leases.get(&name)).await)?;
+    let transitions = match lease_step(found.as_ref().map(held).as_ref(), me, now) {
+        LeaseStep::Taken { .. } => return Ok(()),
+        LeaseStep::Create => 0,
+        LeaseStep::Take { transitions } => transitions,
+        LeaseStep::Renew => {
+            let spec = found.as_ref().and_then(|lease| lease.spec.as_ref());
+            spec.and_then(|spec| spec.lease_transitions).unwrap_or(0)
+        }
+    };
+    let acquired = found
+        .as_ref()
+        .and_then(|lease| lease.spec.as_ref())
+        .filter(|spec| spec.holder_identity.as_deref() == Some(me))
+        .and_then(|spec| spec.acquire_time.clone());
+    let spec = LeaseSpec {
+        holder_identity: Some(me.to_owned()),
+        acquire_time: Some(acquired.unwrap_or(MicroTime(now))),
+        renew_time: Some(MicroTime(now)),
+        lease_duration_seconds: i32::try_from(LEASE_LASTS.as_secs()).ok(),
+        lease_transitions: Some(transitions),
+        ..LeaseSpec::default()
+    };
+    let lease = match found {
+        Some(lease) => Lease {
+            spec: Some(spec),
+            ..lease
+        },
+        None => Lease {
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                owner_references: subject.node_uid.as_ref().map(|uid| {
+                    vec![OwnerReference {
+                        api_version: "v1".to_owned(),
+                        kind: "Node".to_owned(),
+                        name: node.to_owned(),
+                        uid: uid.clone(),
+                        ..OwnerReference::default()
+                    }]
+                }),
+                ..ObjectMeta::default()
+            },
+            spec: Some(spec),
+        },
+    };
+    let is_new = lease.metadata.resource_version.is_none();
+    let write = move || async move {
+        let params = PostParams::default();
+        match is_new {
+            true => leases.create(&params, &lease).await,
+            false => leases.replace(&name, &params, &lease).await,
+        }
+    };
+    let written = context
+        .writer
+        .write("maintenance_lease", what(node), write)
+        .await;
+    match written {
+        Ok(_) => {
+            memory.lease = Some((now, LeaseMark::Ours { renewed: now }));
+            Ok(())
+        }
+        Err(error) if error.is_not_found() => {
+            memory.lease = Some((now, LeaseMark::NotUsed));
+            Ok(())
+        }
+        Err(error) if error.is_conflict() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes the Lease, if this maintenance holds it.
+pub(super) async fn release(
+    context: &Maintenances,
+    memory: &mut Memory,
+    subject: &Subject,
+    me: &str,
+) -> Result<(), ApiError> {
+    memory.lease = None;
+    let Some(node) = node_of(context, subject) else {
+        return Ok(());
+    };
+    let leases: Api<Lease> = Api::namespaced(context.client.clone(), MEDIK8S_LEASE_NAMESPACE);
+    let name = lease_name(node);
+    let Some(lease) = optional(call(what(node), leases.get(&name)).await)? else {
+        return Ok(());
+    };
+    if held(&lease).holder.as_deref() != Some(me) {
+        return Ok(());
+    }
+    let only = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: lease.metadata.uid,
+            resource_version: lease.metadata.resource_version,
+        }),
+        ..DeleteParams::default()
+    };
+    let delete = move || async move { leases.delete(&name, &only).await.map(drop) };
+    let deleted = context
+        .writer
+        .write("maintenance_lease", what(node), delete)
+        .await;
+    match optional(deleted) {
+        Err(error) if error.is_conflict() => Ok(()),
+        done => done.map(drop),
+    }
+}

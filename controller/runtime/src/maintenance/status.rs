@@ -1,0 +1,174 @@
+//! The status of a maintenance: what was decided, for people, and for the next evaluation.
+
+use jiff::Timestamp;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use rackhand_api::{
+    kinds::{
+        conditions::{ConditionStatus, StatusCondition},
+        host_maintenance::HostMaintenanceStatus,
+    },
+    names::conditions::{BLOCKED, PARKED},
+};
+use rackhand_core::maintenance::{MaintenanceDecision, MaintenancePhase, MaintenanceReason, Mark};
+use serde_json::{Value, json};
+
+use super::{Maintenances, observe::Seen};
+use crate::store::{
+    api::{ApiError, optional},
+    object::{Key, Kind, api},
+};
+
+/// Characters of a message that are kept.
+const LONGEST: usize = 2000;
+
+/// The status after a decision.
+pub(super) fn status(
+    old: &HostMaintenanceStatus,
+    decision: &MaintenanceDecision,
+    seen: &Seen,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> HostMaintenanceStatus {
+    let d = decision;
+    let (record, subject) = (&d.record, &seen.subject);
+    let is_made = d.in_place.contains(&Mark::Remediation);
+    let made = is_made.then(|| Key::parse(&seen.facts.remediation_name).name);
+    let message = shortened(&d.message);
+    let reason = d.reason.label();
+    let conditions = [
+        (PARKED, d.phase == MaintenancePhase::Parked),
+        (BLOCKED, is_blocked(d.reason)),
+    ]
+    .map(|(name, holds)| condition(old, name, holds, (reason, &message), generation, now));
+    let cluster = subject
+        .cluster
+        .as_ref()
+        .filter(|cluster| **cluster != Key::local());
+    HostMaintenanceStatus {
+        observed_generation: generation,
+        conditions: conditions.into(),
+        phase: d.phase,
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        node_name: subject.node.clone().or_else(|| old.node_name.clone()),
+        cluster: cluster
+            .map(ToString::to_string)
+            .or_else(|| old.cluster.clone()),
+        machine: subject
+            .machine
+            .as_ref()
+            .map(|(_, key)| key.to_string())
+            .or_else(|| old.machine.clone()),
+        host: subject.host.clone().or_else(|| old.host.clone()),
+        remediation: made.or_else(|| old.remediation.clone()),
+        begun: record.begun,
+        parked_since: record.parked_since,
+        ends_at: d.ends,
+        ending: record.ending,
+        ending_message: record.ending.map(|_| shortened(&record.ending_message)),
+        ended_at: d.phase.is_over().then(|| old.ended_at.unwrap_or(now)),
+        in_place: d.in_place.clone(),
+        locator_lit_until: d.led_until,
+    }
+}
+
+/// Whether a person has to act before it goes on.
+fn is_blocked(reason: MaintenanceReason) -> bool {
+    matches!(
+        reason,
+        MaintenanceReason::TargetNotFound
+            | MaintenanceReason::CheckWouldAct
+            | MaintenanceReason::NodeLeaseHeld
+    )
+}
+
+fn condition(
+    old: &HostMaintenanceStatus,
+    name: &str,
+    holds: bool,
+    (reason, message): (&str, &str),
+    generation: Option<i64>,
+    now: Timestamp,
+) -> StatusCondition {
+    let status = match holds {
+        true => ConditionStatus::True,
+        false => ConditionStatus::False,
+    };
+    let before = old.conditions.iter().find(|c| c.condition_type == name);
+    let since = before
+        .filter(|c| c.status == status)
+        .map(|c| c.last_transition_time);
+    StatusCondition {
+        condition_type: name.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        last_transition_time: since.unwrap_or(now),
+        observed_generation: generation,
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
+}
+
+/// Writes a status, with an Event if the phase has changed.
+pub(super) async fn write(
+    context: &Maintenances,
+    key: &Key,
+    object: &DynamicObject,
+    old: &HostMaintenanceStatus,
+    new: &HostMaintenanceStatus,
+) -> Result<(), ApiError> {
+    let what = format!("status of HostMaintenance {key}");
+    let resource = context
+        .served
+        .known(Kind::HostMaintenance)
+        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+    let mut body = json!({ "status": new });
+    // A merge patch keeps what it does not name.
+    if let (Ok(Value::Object(before)), Some(after)) =
+        (serde_json::to_value(old), body["status"].as_object_mut())
+    {
+        for field in before.keys() {
+            after.entry(field).or_insert(Value::Null);
+        }
+    }
+    // Nothing is recorded for a later object of the same name, nor over what another leader has recorded.
+    body["metadata"] = json!({ "resourceVersion": object.metadata.resource_version });
+    let objects = api(&context.client, &resource, &key.namespace);
+    let name = key.name.clone();
+    let patch = move || async move {
+        objects
+            .patch_status(&name, &PatchParams::default(), &Patch::Merge(body))
+            .await
+    };
+    let written = optional(
+        context
+            .writer
+            .write("maintenance_status", what, patch)
+            .await,
+    )?;
+    if let Some(written) = written {
+        context.index.apply(Kind::HostMaintenance, written);
+    }
+    let (reason, message) = (
+        new.reason.as_deref().unwrap_or_default(),
+        new.message.as_deref().unwrap_or_default(),
+    );
+    if old.phase != new.phase || old.reason != new.reason {
+        let warning = new.phase == MaintenancePhase::Failed
+            || new
+                .conditions
+                .iter()
+                .any(|c| c.condition_type == BLOCKED && c.status == ConditionStatus::True);
+        let event = match new.phase {
+            MaintenancePhase::Ended | MaintenancePhase::Failed => {
+                format!("Maintenance{:?}", new.phase)
+            }
+            _ => format!("Maintenance{reason}"),
+        };
+        context.events.send(object, warning, &event, message);
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! A parsed HostMaintenance, as it is decided about.
+//!
+//! Invariant: one that cannot be parsed is kept with its error, because it may have set something.
+
+use std::collections::BTreeMap;
+
+use kube::{ResourceExt, api::DynamicObject};
+use rackhand_api::{
+    kinds::host_maintenance::{HostMaintenanceSpec, HostMaintenanceStatus},
+    names::{MADE_BY_ANNOTATION, MAINTENANCE_FINALIZER, kinds},
+    views::{Meta, ViewError},
+};
+use rackhand_core::maintenance::MaintenanceTarget;
+
+use super::{index::Index, object::Key};
+
+/// A HostMaintenance.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredMaintenance {
+    pub(crate) meta: Meta,
+    /// The spec with its target, or why it cannot be used.
+    pub(crate) spec: Result<(HostMaintenanceSpec, MaintenanceTarget), String>,
+    /// What the controller has recorded; only the controller may write it.
+    pub(crate) status: HostMaintenanceStatus,
+}
+
+impl StoredMaintenance {
+    /// Parses a HostMaintenance. A mistake is kept in [`Self::spec`].
+    #[allow(
+        clippy::unnecessary_wraps,
+        reason = "the index reads every kind like this"
+    )]
+    pub(crate) fn read(object: &DynamicObject) -> Result<Self, ViewError> {
+        let part = |name: &str| object.data.get(name).cloned().unwrap_or_default();
+        let spec = serde_json::from_value::<HostMaintenanceSpec>(part("spec"));
+        let spec = spec
+            .map_err(|error| format!("spec: {error}"))
+            .and_then(|spec| {
+                let target = MaintenanceTarget::of(
+                    spec.node.as_deref(),
+                    spec.machine.as_deref(),
+                    spec.host.as_deref(),
+                );
+                let target = target.map_err(|error| error.to_string())?;
+                Ok((spec, target))
+            });
+        Ok(Self {
+            meta: Meta::of(object),
+            spec,
+            status: serde_json::from_value(part("status")).unwrap_or_default(),
+        })
+    }
+
+    /// Whether our finalizer is on it.
+    pub(crate) fn has_finalizer(&self) -> bool {
+        let mut held = self.meta.finalizers.iter();
+        held.any(|held| held == MAINTENANCE_FINALIZER)
+    }
+
+    /// Whether it is unfinished and names a Node of the management cluster, or a host on which one may run.
+    pub(crate) fn is_by_node(&self) -> bool {
+        let by_machine =
+            |target: &MaintenanceTarget| matches!(target, MaintenanceTarget::Machine(_));
+        let target = self.spec.as_ref().map(|(_, target)| target);
+        !self.status.phase.is_over() && target.is_ok_and(|target| !by_machine(target))
+    }
+
+    /// The Node that health checks leave alone, if it is one of this cluster. Only the recorded status counts (F15).
+    fn spared_node(&self, cluster: &Key) -> Option<&str> {
+        let status = &self.status;
+        let of_cluster = match &status.cluster {
+            Some(name) => *name == cluster.to_string(),
+            None => *cluster == Key::local(),
+        };
+        let node = status.node_name.as_deref();
+        node.filter(|_| of_cluster && status.phase.spares_host())
+    }
+}
+
+/// The Nodes of a cluster that health checks leave alone, each with `HostMaintenance namespace/name`.
+pub(crate) fn spared_nodes(index: &Index, cluster: &Key) -> BTreeMap<String, String> {
+    let all = index.maintenances().into_iter();
+    let spared = all.filter_map(|(key, entry)| {
+        let stored = entry.view.ok()?;
+        let node = stored.spared_node(cluster)?.to_owned();
+        Some((node, format!("HostMaintenance {key}")))
+    });
+    spared.collect()
+}
+
+/// The name of the object that made a remediation, and its UID, by its annotation; `None` if no HostMaintenance did.
+pub(crate) fn maker(object: &DynamicObject) -> Option<(Key, String)> {
+    let made_by = object.annotations().get(MADE_BY_ANNOTATION)?;
+    let mut parts = made_by.splitn(3, '/');
+    let of_maintenance = parts.next() == Some(kinds::HOST_MAINTENANCE);
+    let (name, uid) = (parts.next()?, parts.next()?);
+    let namespace = object.metadata.namespace.clone().unwrap_or_default();
+    (of_maintenance && !name.is_empty() && !uid.is_empty())
+        .then(|| (Key::new(namespace, name), uid.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::store::object::Kind;
+
+    fn object(value: &Value) -> DynamicObject {
+        serde_json::from_value(value.clone()).unwrap()
+    }
+
+    fn maintenance(status: &Value) -> DynamicObject {
+        object(&json!({
+            "apiVersion": "rackhand.dev/v1alpha1", "kind": "HostMaintenance",
+            "metadata": { "name": "m", "namespace": "ns", "uid": "u" },
+            "spec": { "node": "n1", "reason": "DIMM" },
+            "status": status,
+        }))
+    }
+
+    #[test]
+    fn f15_node_is_spared_only_while_the_recorded_status_says_that_something_is_set() {
+        let spared = |status: Value, cluster: &Key| {
+            let index = Index::new(Vec::new());
+            index.apply(Kind::HostMaintenance, maintenance(&status));
+            spared_nodes(&index, cluster)
+        };
+        let local = Key::local();
+        let parked = json!({ "phase": "Parked", "nodeName": "n1" });
+        let by = BTreeMap::from([("n1".to_owned(), "HostMaintenance ns/m".to_owned())]);
+        assert_eq!(spared(parked.clone(), &local), by);
+        let other = Key::new("ns", "cluster");
+        assert!(spared(parked, &other).is_empty(), "of another cluster");
+        let there = json!({ "phase": "Ending", "nodeName": "n1", "cluster": "ns/cluster" });
+        assert_eq!(spared(there.clone(), &other), by);
+        assert!(spared(there, &local).is_empty());
+        for phase in ["Pending", "Ended", "Failed"] {
+            let status = json!({ "phase": phase, "nodeName": "n1" });
+            assert!(spared(status, &local).is_empty(), "{phase}");
+        }
+        assert!(
+            spared(json!({}), &local).is_empty(),
+            "the spec alone says nothing"
+        );
+    }
+
+    #[test]
+    fn only_remediations_of_maintenances_have_a_maker_here() {
+        let made = |by: &str| {
+            maker(&object(&json!({
+                "metadata": { "name": "r", "namespace": "ns", "annotations": { MADE_BY_ANNOTATION: by } },
+            })))
+        };
+        let found = made("HostMaintenance/m/u");
+        assert_eq!(found, Some((Key::new("ns", "m"), "u".into())));
+        for odd in [
+            "",
+            "HostMaintenance",
+            "HostMaintenance//u",
+            "HostMaintenance/m",
+            "MachineHealthCheck/c/u",
+        ] {
+            assert_eq!(made(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn spec_with_a_mistake_is_kept_with_its_error() {
+        let mut odd = maintenance(&json!({}));
+        odd.data["spec"]["machine"] = "m1".into();
+        let stored = StoredMaintenance::read(&odd).unwrap();
+        assert!(stored.spec.unwrap_err().contains("exactly one"));
+        odd.data["spec"] = json!({ "node": 7 });
+        assert!(StoredMaintenance::read(&odd).unwrap().spec.is_err());
+    }
+}

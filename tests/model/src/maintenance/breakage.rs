@@ -1,0 +1,50 @@
+//! Deliberate faults of planned work, each of which the exploration must find.
+
+/// A fault on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Breakage {
+    /// The annotation on the Machine is not removed.
+    MarkLeft,
+    /// The Lease is not released.
+    LeaseLeft,
+    /// The locator LED is not put out, and does not go out by itself.
+    LedLeft,
+    /// It ends while its remediation is still there.
+    EndedWithoutPowerOn,
+    /// The annotation of somebody else is taken for its own.
+    ForeignMarkTaken,
+    /// That it had begun is not recorded, so that it begins again after its end.
+    BeginsAgain,
+    /// The checks are told while it only waits.
+    MarkedTooEarly,
+    /// What a maintenance has left that is gone is not looked for.
+    OrphanIgnored,
+}
+
+impl Breakage {
+    /// Every breakage of this world.
+    pub const ALL: [Self; 8] = [
+        Self::MarkLeft,
+        Self::LeaseLeft,
+        Self::LedLeft,
+        Self::EndedWithoutPowerOn,
+        Self::ForeignMarkTaken,
+        Self::BeginsAgain,
+        Self::MarkedTooEarly,
+        Self::OrphanIgnored,
+    ];
+
+    /// The fault in words, as reports print it.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::MarkLeft => "the annotation on the Machine is left",
+            Self::LeaseLeft => "the Lease of the Node is left",
+            Self::LedLeft => "the locator LED stays lit",
+            Self::EndedWithoutPowerOn => "a maintenance ends without a power-on",
+            Self::ForeignMarkTaken => "the annotation of somebody else is removed",
+            Self::BeginsAgain => "a maintenance begins again after its end",
+            Self::MarkedTooEarly => "checks leave a host alone whose maintenance only waits",
+            Self::OrphanIgnored => "a maintenance that is gone is forgotten",
+        }
+    }
+}

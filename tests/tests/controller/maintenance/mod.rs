@@ -1,0 +1,90 @@
+//! HostMaintenance on a real control plane: hosts are parked and come back, on every way to its end.
+//!
+//! All scenarios run at the same time on one stage, each with hosts of its own.
+
+mod life;
+mod taken_back;
+mod world;
+
+use anyhow::{Result, ensure};
+use rackhand_tests::{
+    cluster::{apply, shipped},
+    stage::{HostLink, RackSpec, Recorder, Scenarios, Stage, StageConfig},
+};
+
+use world::World;
+
+fn racks() -> Vec<RackSpec> {
+    let rack = |name: &str, hosts: &[&str], link| RackSpec {
+        hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+        ..RackSpec::new(name, 0, link).in_pool("by-hand")
+    };
+    vec![
+        rack(
+            "known",
+            &[
+                "park-1", "node-1", "host-1", "dies-1", "twice-1", "early-1", "gone-1", "hand-1",
+                "crash-1",
+            ],
+            HostLink::Inventory,
+        ),
+        rack("managed", &["bmo-1"], HostLink::Managed),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn maintenance_parks_hosts_and_takes_everything_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = StageConfig::steady(racks(), &["--power-timeout=60s", "--cooperative-grace=1s"]);
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    if let Err(error) = begin(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+    let recorder = Recorder::start(&stage.client);
+    let world = World { stage, recorder };
+    let w = &world;
+    let mut all = Scenarios::new();
+    all.add("machine_is_parked_and_comes_back", life::machine(w));
+    all.add("node_of_this_cluster_is_parked_for_a_time", life::node(w));
+    all.add("host_is_found_by_its_rack_and_name", life::host(w));
+    all.add("f1_host_that_dies_becomes_a_fence", life::dies(w));
+    all.add("f16_power_goes_back_to_its_owner", life::managed(w));
+    all.add("f6_second_maintenance_waits", life::twice(w));
+    all.add(
+        "f3_host_switched_on_by_hand_goes_off_again",
+        life::by_hand(w),
+    );
+    all.add("deleted_remediation_ends_it", taken_back::early(w));
+    all.add(
+        "f9_maintenance_that_is_gone_leaves_nothing",
+        taken_back::gone(w),
+    );
+    let outcome = match all.run().await {
+        Ok(()) => after_a_crash(w).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = outcome {
+        let objects = world.shown().await;
+        panic!("{error:#}\n{objects}\n{}", world.stage.report().await);
+    }
+}
+
+async fn begin(stage: &Stage) -> Result<()> {
+    stage.install("nodes").await?;
+    // The kinds of medik8s and the namespace of its Leases.
+    for folder in ["crds/nodes", "kustomize/node-health-checks"] {
+        for object in shipped(folder)? {
+            apply(&stage.client, object).await?;
+        }
+    }
+    stage.apply_rack_agents().await?;
+    stage.start_controller("controller-0").await
+}
+
+/// Last, because it ends the controller of all.
+async fn after_a_crash(w: &World) -> Result<()> {
+    taken_back::crash(w).await?;
+    let twice = w.stage.ran_twice();
+    ensure!(twice.is_empty(), "ran twice: {twice:?}");
+    Ok(())
+}
