@@ -57,13 +57,25 @@ const MESSAGES: &[(&str, EventMeaning)] = &[
     ("BIOSBoot", Start),
     ("DCPowerOn", Start),
     ("DCPowerOff", Start),
-    ("MemoryECCUncorrectable", Fault(FaultKind::UncorrectableMemory)),
+    (
+        "MemoryECCUncorrectable",
+        Fault(FaultKind::UncorrectableMemory),
+    ),
     ("CPUThermalTrip", Fault(FaultKind::ThermalTrip)),
-    ("PowerUnitRedundancyLost", Fault(FaultKind::PowerRedundancyLost)),
-    ("PowerUnitRedundancyRegained", FaultEnded(FaultKind::PowerRedundancyLost)),
+    (
+        "PowerUnitRedundancyLost",
+        Fault(FaultKind::PowerRedundancyLost),
+    ),
+    (
+        "PowerUnitRedundancyRegained",
+        FaultEnded(FaultKind::PowerRedundancyLost),
+    ),
     // HPE: iLOEvents.
     ("PowerRedundancyLost", Fault(FaultKind::PowerRedundancyLost)),
-    ("PowerRedundancyRestored", FaultEnded(FaultKind::PowerRedundancyLost)),
+    (
+        "PowerRedundancyRestored",
+        FaultEnded(FaultKind::PowerRedundancyLost),
+    ),
 ];
 
 /// Meanings by phrases of IPMI's tables and of makes without a registry, in lower case. A phrase counts only in an
@@ -71,13 +83,25 @@ const MESSAGES: &[(&str, EventMeaning)] = &[
 const PHRASES: &[(&str, EventMeaning)] = &[
     ("run-time critical stop", Stop(StopKind::OperatingSystem)),
     ("runtime critical stop", Stop(StopKind::OperatingSystem)),
-    ("critical stop during os load", Stop(StopKind::OperatingSystem)),
+    (
+        "critical stop during os load",
+        Stop(StopKind::OperatingSystem),
+    ),
     ("kernel panic", Stop(StopKind::OperatingSystem)),
     ("uncorrectable ecc", Fault(FaultKind::UncorrectableMemory)),
-    ("uncorrectable memory error", Fault(FaultKind::UncorrectableMemory)),
+    (
+        "uncorrectable memory error",
+        Fault(FaultKind::UncorrectableMemory),
+    ),
     ("thermal trip", Fault(FaultKind::ThermalTrip)),
-    ("power supply redundancy is lost", Fault(FaultKind::PowerRedundancyLost)),
-    ("power supplies are no longer redundant", Fault(FaultKind::PowerRedundancyLost)),
+    (
+        "power supply redundancy is lost",
+        Fault(FaultKind::PowerRedundancyLost),
+    ),
+    (
+        "power supplies are no longer redundant",
+        Fault(FaultKind::PowerRedundancyLost),
+    ),
 ];
 
 /// Meanings of whole types of sensors (DSP0268, `LogEntry.SensorType`).
@@ -89,7 +113,9 @@ const SENSORS: &[(&str, EventMeaning)] = &[
 /// The meaning of an entry.
 pub(in crate::redfish) fn event_meaning(facts: &EventFacts<'_>) -> EventMeaning {
     let last = facts.message_id.rsplit('.').next().unwrap_or_default();
-    let by_id = MESSAGES.iter().find(|(id, _)| id.eq_ignore_ascii_case(last));
+    let by_id = MESSAGES
+        .iter()
+        .find(|(id, _)| id.eq_ignore_ascii_case(last));
     if let Some((_, meaning)) = by_id {
         return *meaning;
     }
@@ -130,24 +156,106 @@ mod tests {
     fn entries_of_each_make_have_their_meaning() {
         let critical = Severity::Critical;
         for (id, sensor, message, severity, expected) in [
-            ("IDRAC.2.8.OSE0001", "", "", critical, Stop(StopKind::OperatingSystem)),
+            (
+                "IDRAC.2.8.OSE0001",
+                "",
+                "",
+                critical,
+                Stop(StopKind::OperatingSystem),
+            ),
             ("OSE0001", "", "", critical, Stop(StopKind::OperatingSystem)),
-            ("ASR0001", "", "The watchdog timer reset the system.", critical, Stop(StopKind::Watchdog)),
+            (
+                "ASR0001",
+                "",
+                "The watchdog timer reset the system.",
+                critical,
+                Stop(StopKind::Watchdog),
+            ),
             ("ASR0100", "", "", critical, Other),
-            ("IDRAC.2.8.SYS1000", "", "System is turning on.", Severity::Ok, Start),
-            ("RDU0012", "", "Power supply redundancy is lost.", critical, Fault(FaultKind::PowerRedundancyLost)),
-            ("RDU0011", "", "The power supplies are redundant.", Severity::Ok, FaultEnded(FaultKind::PowerRedundancyLost)),
-            ("OpenBMC.0.1.MemoryECCUncorrectable", "", "", critical, Fault(FaultKind::UncorrectableMemory)),
-            ("OpenBMC.0.1.MemoryECCCorrectable", "", "", Severity::Warning, Other),
-            ("iLOEvents.2.1.PowerRedundancyLost", "", "", Severity::Warning, Fault(FaultKind::PowerRedundancyLost)),
+            (
+                "IDRAC.2.8.SYS1000",
+                "",
+                "System is turning on.",
+                Severity::Ok,
+                Start,
+            ),
+            (
+                "RDU0012",
+                "",
+                "Power supply redundancy is lost.",
+                critical,
+                Fault(FaultKind::PowerRedundancyLost),
+            ),
+            (
+                "RDU0011",
+                "",
+                "The power supplies are redundant.",
+                Severity::Ok,
+                FaultEnded(FaultKind::PowerRedundancyLost),
+            ),
+            (
+                "OpenBMC.0.1.MemoryECCUncorrectable",
+                "",
+                "",
+                critical,
+                Fault(FaultKind::UncorrectableMemory),
+            ),
+            (
+                "OpenBMC.0.1.MemoryECCCorrectable",
+                "",
+                "",
+                Severity::Warning,
+                Other,
+            ),
+            (
+                "iLOEvents.2.1.PowerRedundancyLost",
+                "",
+                "",
+                Severity::Warning,
+                Fault(FaultKind::PowerRedundancyLost),
+            ),
             ("", "SystemBoot/Restart", "", Severity::Ok, Start),
-            ("", "", "OS Stop/Shutdown: Run-time critical stop", critical, Stop(StopKind::OperatingSystem)),
-            ("", "", "Run-time critical stop, deasserted", critical, Other),
-            ("", "", "Processor: Thermal Trip", critical, Fault(FaultKind::ThermalTrip)),
-            ("", "", "Test of the thermal trip sensor passed", Severity::Ok, Other),
-            ("Base.1.8.Success", "", "Fan 1 is slow.", Severity::Warning, Other),
+            (
+                "",
+                "",
+                "OS Stop/Shutdown: Run-time critical stop",
+                critical,
+                Stop(StopKind::OperatingSystem),
+            ),
+            (
+                "",
+                "",
+                "Run-time critical stop, deasserted",
+                critical,
+                Other,
+            ),
+            (
+                "",
+                "",
+                "Processor: Thermal Trip",
+                critical,
+                Fault(FaultKind::ThermalTrip),
+            ),
+            (
+                "",
+                "",
+                "Test of the thermal trip sensor passed",
+                Severity::Ok,
+                Other,
+            ),
+            (
+                "Base.1.8.Success",
+                "",
+                "Fan 1 is slow.",
+                Severity::Warning,
+                Other,
+            ),
         ] {
-            assert_eq!(of(id, sensor, message, severity), expected, "{id} {sensor} {message}");
+            assert_eq!(
+                of(id, sensor, message, severity),
+                expected,
+                "{id} {sensor} {message}"
+            );
         }
     }
 

@@ -88,7 +88,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Cluster,
         Self::Machine,
         Self::MachineHealthCheck,
