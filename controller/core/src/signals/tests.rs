@@ -23,7 +23,10 @@ fn mk_reading(observation: u64, state: PowerState, second: i64) -> WatchedReadin
     }
 }
 
-fn mk_loss(readings: &[(u64, PowerState, i64)]) -> PowerLoss {
+/// A reading by its observation, state and second.
+type ReadingOf = (u64, PowerState, i64);
+
+fn mk_loss(readings: &[ReadingOf]) -> PowerLoss {
     let mut loss = PowerLoss::default();
     for (observation, state, second) in readings {
         loss.readings
@@ -89,7 +92,7 @@ fn host_that_was_on_and_is_off_twice_with_a_silent_lease_has_lost_its_power() {
 fn readings_prove_a_loss_only_as_on_then_exactly_off_twice_in_one_observation() {
     use PowerState::{Off, On, PoweringOff, Unknown};
     let lease = mk_lease(80, 200);
-    let cases: [(&[(u64, PowerState, i64)], bool); 9] = [
+    let cases: [(&[ReadingOf], bool); 9] = [
         (&[(1, On, 100), (1, Off, 104), (1, Off, 106)], true),
         (
             &[

@@ -390,6 +390,7 @@ impl Fixture {
             active: &Arc::default(),
             histories: &Arc::new(histories),
             comparisons: NodeComparisons::new(syncs),
+            leases: Arc::default(),
         }
         .context();
         let this = Self {

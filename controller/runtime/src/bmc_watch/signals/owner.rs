@@ -48,7 +48,7 @@ pub(super) enum Completed {
     /// The Leases of a cluster were listed.
     Leases(Key, ListedLeases),
     /// The Node of a host was read live, after this time.
-    Node(String, Timestamp, Option<(Node, Option<LeaseFacts>)>),
+    Node(String, Timestamp, Option<(Box<Node>, Option<LeaseFacts>)>),
     /// The condition of a host was written, or not.
     Written(String, Signal),
 }
@@ -313,7 +313,7 @@ impl Owner {
                 let Some((node, lease)) = read else {
                     return;
                 };
-                host.live = Some(Box::new(node));
+                host.live = Some(node);
                 if let Some(lease) = lease {
                     let known = self.clusters.entry(host.cluster.clone()).or_default();
                     known.leases.record(&host.node, lease, asked);
@@ -422,7 +422,8 @@ impl Owner {
         let (id, node) = (id.to_owned(), host.node.clone());
         tasks.spawn(async move {
             let read = client.node(format!("Node {node}"), &node, &memory).await;
-            Completed::Node(id, now, read.ok().flatten())
+            let read = read.ok().flatten();
+            Completed::Node(id, now, read.map(|(node, lease)| (Box::new(node), lease)))
         });
     }
 
