@@ -129,7 +129,11 @@ async fn controller_rbac_rights_are_sufficient_and_minimal() {
 async fn with_machines(dir: &Path) -> Audit {
     let racks = vec![
         RackSpec::new("mhc", 1, HostLink::Inventory).in_pool("power"),
-        rack("known", &["esc-1", "old-1", "bmc-1", "leave-1"], HostLink::Inventory),
+        rack(
+            "known",
+            &["esc-1", "old-1", "bmc-1", "leave-1"],
+            HostLink::Inventory,
+        ),
         rack("managed", &["retire-1", "ocp-1"], HostLink::Managed),
         RackSpec::new("metal", 1, HostLink::Managed),
     ];
