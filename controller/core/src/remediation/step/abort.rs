@@ -59,7 +59,7 @@ impl StepContext<'_> {
         );
         let taint = match is_taken {
             true => self.clean_up_taken_node(&s, &reason),
-            false => self.clean_up_node(&s, reason.clone()),
+            false => self.clean_up_node(&s, &reason),
         };
         if let Some(d) = &taint
             && matches!(&d.next, Next::Do(command) if *command != Command::ReadPower)

@@ -314,7 +314,7 @@ impl StepContext<'_> {
         let tainted =
             matches!(&self.o.workload, WorkloadView::Present(n) if n.taint == Taint::Ours);
         if s.attempt.taint != Some(TaintOwner::Us) || !tainted {
-            return self.clean_up_node(s, reason.clone());
+            return self.clean_up_node(s, reason);
         }
         let view = self.o.power.as_ref().filter(|view| view.asked >= s.since);
         if let Some(why) = self.bmc_down() {
@@ -324,7 +324,7 @@ impl StepContext<'_> {
             return Some(self.recheck(s.clone(), reason));
         }
         match self.power_within(s, FENCED_WATCH) {
-            LatestReading::Off if view.is_some() => self.clean_up_node(s, reason.clone()),
+            LatestReading::Off if view.is_some() => self.clean_up_node(s, reason),
             fresh if view.is_none() || matches!(fresh, LatestReading::NotRead) => {
                 Some(self.act(s.clone(), reason.clone(), Command::ReadPower))
             }

@@ -207,7 +207,7 @@ impl StepContext<'_> {
 
     /// Removes what was added (F9), then waits until the Node is healthy.
     pub(super) fn restoring(&self, s: State) -> Decision {
-        if let Some(d) = self.clean_up_node(&s, Reason::WaitingForHealth) {
+        if let Some(d) = self.clean_up_node(&s, &Reason::WaitingForHealth) {
             return d;
         }
         if self.holds() {
@@ -291,9 +291,9 @@ impl StepContext<'_> {
 
     /// Removes the taint and the cordon that were added, and restores what the Node had; `None` if there is
     /// nothing to do.
-    pub(super) fn clean_up_node(&self, s: &State, reason: Reason) -> Option<Decision> {
+    pub(super) fn clean_up_node(&self, s: &State, reason: &Reason) -> Option<Decision> {
         self.clean_up_taint(s, reason.clone())
-            .or_else(|| self.uncordon(s, &reason))
+            .or_else(|| self.uncordon(s, reason))
     }
 
     fn clean_up_taint(&self, s: &State, reason: Reason) -> Option<Decision> {
