@@ -373,7 +373,7 @@ impl World {
                     Mark::SkipRemediation => self.skip = Skip::Ours,
                     Mark::Lease => self.lease = Some(now),
                     Mark::LocatorLED => {
-                        (self.led, self.lit, self.out) = (Some(now), Some(now), false)
+                        (self.led, self.lit, self.out) = (Some(now), Some(now), false);
                     }
                     Mark::Remediation => {}
                 }
