@@ -10,7 +10,7 @@ mod chassis;
 pub(super) mod client;
 mod command;
 mod facts;
-mod health;
+pub(super) mod health;
 pub(super) mod led;
 pub(super) mod log;
 mod manager;
