@@ -60,7 +60,10 @@ impl Watcher {
     }
 
     /// The next state of the host that `is_it` accepts.
-    pub(crate) async fn until(&mut self, is_it: impl Fn(&v1::WatchedHost) -> bool) -> v1::WatchedHost {
+    pub(crate) async fn until(
+        &mut self,
+        is_it: impl Fn(&v1::WatchedHost) -> bool,
+    ) -> v1::WatchedHost {
         loop {
             let hosts = self.message().await.unwrap().hosts;
             if let Some(host) = hosts.into_iter().find(&is_it) {
