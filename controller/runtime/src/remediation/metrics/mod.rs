@@ -322,6 +322,6 @@ mod tests {
         metrics.set_blocked("a", Some(paused()));
         metrics.observe_end("succeeded", Duration::from_secs(60));
         metrics.set_step("a", Some(("Draining", Timestamp::UNIX_EPOCH)));
-        assert_documented(&registry, 12);
+        assert_documented(&registry, 13);
     }
 }
