@@ -115,10 +115,8 @@ pub(crate) async fn run(
     cancel: CancellationToken,
 ) {
     loop {
-        let until = match cancel.run_until_cancelled(Box::pin(pass(&triggers))).await {
-            Some(until) => until,
-            None => return,
-        };
+        let passed = cancel.run_until_cancelled(Box::pin(pass(&triggers)));
+        let Some(until) = passed.await else { return };
         let due = until.map_or(INTERVAL, |until| {
             let left = until.duration_since(Timestamp::now());
             Duration::try_from(left).unwrap_or_default().min(INTERVAL)
