@@ -247,7 +247,9 @@ impl World {
                 _ => {}
             }
             if object.deleting {
-                all.push(self.with(|w| drop(w.objects.remove(i))));
+                all.push(self.with(|w| {
+                    let _ = w.objects.remove(i);
+                }));
             }
         }
         all.push(self.with(|w| w.seen_label = w.label));
