@@ -39,7 +39,7 @@ pub(crate) async fn run(asked: Preflight, line: CommandLine<'_>) -> anyhow::Resu
     if let Some(dir) = asked.tls_dir {
         config.agent_tls_dir = dir;
     }
-    let mut report = preflight(&config).await?;
+    let mut report = Box::pin(preflight(&config)).await?;
     let counts = Counts::of(&report);
     if asked.problems {
         let is_problem =

@@ -68,7 +68,7 @@ fn answer(o: &mut Observation, pod: &str, now: i64, result: EvictionResult) {
     };
     o.evictions
         .answers
-        .insert(mk_pod(pod).id.uid.clone(), answer);
+        .insert(mk_pod(pod).id.uid, answer);
 }
 
 fn eviction(names: &[&str]) -> Command {
