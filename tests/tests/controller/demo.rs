@@ -367,7 +367,7 @@ async fn demo_lists_scenarios_and_refuses_unknown_names() {
     let dir = tempfile::tempdir().unwrap();
     let listed = demo(&["--scenario", "list"], dir.path(), &[]).await;
     assert_eq!(listed.code, Some(0), "{}", listed.errors);
-    assert_eq!(listed.lines().len(), 13, "{}", listed.out);
+    assert_eq!(listed.lines().len(), 16, "{}", listed.out);
     let help = demo(&["--help"], dir.path(), &[]).await;
     assert!(help.out.contains(listed.out.trim()), "{}", help.out);
     let unknown = demo(&["--scenario", "flood"], dir.path(), &[]).await;

@@ -66,9 +66,7 @@ fn answer(o: &mut Observation, pod: &str, now: i64, result: EvictionResult) {
         at: at(now),
         result,
     };
-    o.evictions
-        .answers
-        .insert(mk_pod(pod).id.uid, answer);
+    o.evictions.answers.insert(mk_pod(pod).id.uid, answer);
 }
 
 fn eviction(names: &[&str]) -> Command {

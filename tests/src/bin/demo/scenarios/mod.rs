@@ -18,6 +18,7 @@ mod pdu;
 mod policy;
 mod power_lost;
 mod rack_outage;
+mod ready_but_broken;
 mod rule;
 mod story;
 mod verdict;
@@ -48,7 +49,7 @@ pub(crate) struct Scenario {
 }
 
 /// All scenarios.
-static SCENARIOS: [Scenario; 14] = [
+static SCENARIOS: [Scenario; 15] = [
     Scenario {
         name: "dead-bmc",
         line: "a hung host with a dead BMC: nothing is moved until a person confirms off",
@@ -144,6 +145,13 @@ static SCENARIOS: [Scenario; 14] = [
             ..Settings::PLAIN
         },
         run: |story| Box::pin(label::run(story)),
+    },
+    Scenario {
+        name: "ready-but-broken",
+        line: "a host that is broken and Ready: its pods leave as their budgets let them, then it is cut",
+        about: ready_but_broken::ABOUT,
+        settings: Settings::PLAIN,
+        run: |story| Box::pin(ready_but_broken::run(story)),
     },
     Scenario {
         name: "flashing",

@@ -8,7 +8,7 @@ use super::story::Story;
 pub(super) const ABOUT: &str = "\
 A host hangs in the middle of a payroll run. An experienced operator would not touch it now, because the other \
 half of the run is on the same rack. A PowerPolicy says so: no host is switched while its Node carries the \
-annotation of the payroll run, and each remediation needs the approval of a person. Rackhand remediations the \
+annotation of the payroll run, and each remediation needs the approval of a person. Rackhand makes the \
 remediation, but begins it only when both are given.";
 
 const POLICY: &str = r"
