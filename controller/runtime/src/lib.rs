@@ -18,14 +18,13 @@ mod config;
 mod history;
 mod hosts;
 mod leader;
-mod maintenance;
 mod orphaned_holds;
+mod planned_work;
 mod remediation;
 mod run;
 mod serve;
 mod shared_causes;
 mod store;
-mod triggers;
 
 pub use agents::AgentConnector;
 pub use cli::controller_client::{

@@ -17,12 +17,14 @@ use crate::{
         events::Events,
         writer::{Lane, Writer},
     },
-    maintenance::{self, Maintenances},
     orphaned_holds::{self, OrphanedHolds},
+    planned_work::{
+        maintenance::{self, Maintenances},
+        triggers::{self, Triggers},
+    },
     remediation::{self, Dependencies},
     shared_causes::{self, policy_status::PolicyStatus},
     store::index::ChangeQueue,
-    triggers::{self, Triggers},
 };
 
 /// Starts the tasks, which end after `cancel`. Each task returns its name, to report a task that ends early.

@@ -24,7 +24,10 @@ use crate::{
     clusters::{self, WorkloadConnector, Workloads, node_absence, system_connector},
     config::Config,
     leader::{Election, Leader, LeaderMetrics},
-    maintenance::MaintenanceMetrics,
+    planned_work::{
+        maintenance::MaintenanceMetrics,
+        triggers::{self, TriggerMetrics},
+    },
     remediation::{LiveFacts, RemediationMetrics},
     serve::{
         admin, authenticated,
@@ -40,7 +43,6 @@ use crate::{
         object::{Kind, Served},
         watch::watch_kind,
     },
-    triggers::{self, TriggerMetrics},
 };
 
 /// Time for all tasks to end after a stop, below Kubernetes' termination grace period of 30 s.

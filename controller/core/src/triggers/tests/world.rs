@@ -1,7 +1,7 @@
 //! Every order of events about one Node: persons, the remediation, a watch that lags, restarts and time.
 //!
 //! The shell is modelled as it is: it decides by its view, and carries out a decision with the live reads and
-//! preconditions of `controller/runtime/src/triggers/act.rs`. One thing is left out, as it is outside of the rule: a
+//! preconditions of `controller/runtime/src/planned_work/triggers/act.rs`. One thing is left out, as it is outside of the rule: a
 //! controller that crashes between the end of a remediation that a person has deleted and the change of its label.
 
 use std::collections::{BTreeSet, VecDeque};
