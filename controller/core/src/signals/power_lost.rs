@@ -22,8 +22,6 @@ pub enum NotAFailure {
     OwnerWantsOff(String),
     /// Its locator LED is lit.
     LocatorLit,
-    /// A maintenance, by its name.
-    Maintenance(String),
 }
 
 impl NotAFailure {
@@ -36,7 +34,6 @@ impl NotAFailure {
             Self::Cordoned => "NodeCordoned",
             Self::OwnerWantsOff(_) => "OwnerWantsOff",
             Self::LocatorLit => "LocatorLit",
-            Self::Maintenance(_) => "Maintenance",
         }
     }
 }
@@ -49,7 +46,6 @@ impl fmt::Display for NotAFailure {
             Self::Cordoned => write!(f, "its Node is cordoned"),
             Self::OwnerWantsOff(what) => write!(f, "its owner wants it off ({})", bounded(what)),
             Self::LocatorLit => write!(f, "its locator LED is lit"),
-            Self::Maintenance(name) => write!(f, "maintenance {} is under way", bounded(name)),
         }
     }
 }

@@ -235,7 +235,6 @@ fn host_that_somebody_has_switched_or_works_on_has_not_lost_its_power() {
             true,
         ),
         (NotAFailure::LocatorLit, true),
-        (NotAFailure::Maintenance("row 3".into()), true),
     ] {
         let label = why.label();
         let mut facts = PowerLostFacts {
