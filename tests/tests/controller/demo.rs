@@ -296,7 +296,7 @@ async fn power_lost_scenario_is_shown_and_verified() {
         "Tainted: ",
         "why (F1): ",
         "Without it: ",
-        "Booting: ",
+        "its kubelet starts",
         "with the signal, ",
     ]);
 }
