@@ -237,7 +237,7 @@ async fn agent_switches_off_an_led_without_a_timer() {
 }
 
 #[tokio::test]
-async fn controller_may_not_change_settings() {
+async fn controller_may_light_a_led_for_a_time_and_change_no_setting() {
     let site = Site::new(1);
     let agent = site.start().await;
     let mut leader = site.controller(&agent).await;
@@ -247,13 +247,21 @@ async fn controller_may_not_change_settings() {
             .await
             .err()
             .unwrap(),
-        leader.identify(lit("node-1")).await.err().unwrap(),
         leader.clear_events(clear("node-1")).await.err().unwrap(),
     ] {
         assert_eq!(refused.code(), Code::PermissionDenied);
     }
+    // It may light a LED, but only for a time: it may be gone when the time is over.
+    let forever = leader.identify(lit("node-1")).await.err().unwrap();
+    assert_eq!(forever.code(), Code::InvalidArgument);
     leader.read_sensors(sensors("node-1")).await.unwrap();
     assert!(site.bmcs.of(1).changes().is_empty());
+    let for_a_time = v1::IdentifyRequest {
+        lit_for: Some(duration_to_proto(Duration::from_secs(240))),
+        ..lit("node-1")
+    };
+    leader.identify(for_a_time).await.unwrap();
+    assert_eq!(site.bmcs.of(1).changes(), ["LED On"]);
     agent.shutdown().await;
 }
 
