@@ -100,9 +100,9 @@ async fn bmc_hangs(stage: &Stage) -> Result<()> {
     host.inject(Rule::always(Action::Hang));
     ensure!(host.hang(), "{name} was not up");
     stage.wait_step(name, "PoweringOff").await?;
-    delayed_within_the_timeout(stage, name).await?;
     host.clear_faults();
     stage.wait_back(name).await?;
+    delayed_within_the_timeout(stage, name).await?;
     let evidence = evidence(stage, name).await?;
     ensure!(evidence.power.is_none(), "{evidence:?}");
     ensure!(!evidence.missing.is_empty(), "{evidence:?}");

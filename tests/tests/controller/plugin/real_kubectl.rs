@@ -330,6 +330,8 @@ async fn commands(stage: &Stage, ports: [u16; 2], all: &Commands, kubeconfig: &P
     let history = run(&["history", dead], "")?;
     ensure!(history.contains(dead), "{history}");
 
+    planned_work(&run)?;
+
     // What is missing is told, and does not end the command early.
     let mut preflight = stage.plugin(kubeconfig)?;
     let preflight = preflight.args(["preflight", "-o", "json"]).output()?;
@@ -339,5 +341,26 @@ async fn commands(stage: &Stage, ports: [u16; 2], all: &Commands, kubeconfig: &P
 
     let left = run(&["uninstall", "--yes", "--timeout=120s"], "")?;
     ensure!(left.contains("remediation"), "{left}");
+    Ok(())
+}
+
+/// A maintenance that waits for its approval, and is ended.
+fn planned_work(run: &impl Fn(&[&str], &str) -> Result<String>) -> Result<()> {
+    let (host, of_namespace) = ("rack-a-2", ["--namespace", NAMESPACE]);
+    let start = [
+        "maintenance",
+        "start",
+        "--machine",
+        host,
+        "--reason",
+        "DIMM",
+    ];
+    run(&[&start[..], &of_namespace].concat(), "")?;
+    let listed = run(&[&["maintenance", "list"][..], &of_namespace].concat(), "")?;
+    ensure!(listed.contains(host) && listed.contains("DIMM"), "{listed}");
+    run(
+        &[&["maintenance", "end", host][..], &of_namespace].concat(),
+        "",
+    )?;
     Ok(())
 }

@@ -70,17 +70,14 @@ pub async fn by_check(w: &World) -> Result<()> {
     w.stage.tainted_only_while_off(&w.recorder, "mhc-1").await?;
     ensure!(w.recorder.taints("mhc-1").len() == 2, "tainted once");
     // Events are sent asynchronously and may be late.
-    wait_until("events with times", LONG, || async {
+    wait_until("events of what was done", LONG, || async {
         let events = w.stage.events("mhc-1").await?;
-        let notes: Vec<String> = events.iter().filter_map(|e| e.note.clone()).collect();
-        let steps = ["(PoweringOff took ", "(Draining took ", "(PoweringOn took "];
-        let all = steps
-            .iter()
-            .all(|took| notes.iter().any(|n| n.contains(took)));
-        Ok(if all {
+        let reasons: Vec<String> = events.into_iter().filter_map(|e| e.reason).collect();
+        let all = ["Holding", "Tainted"].map(str::to_owned);
+        Ok(if all.iter().all(|wanted| reasons.contains(wanted)) {
             Ok(())
         } else {
-            Err(format!("{notes:?}"))
+            Err(format!("{reasons:?}"))
         })
     })
     .await
