@@ -10,7 +10,7 @@ use super::{
     super::{
         NodeFacts, OffEvidence, PinnedNode, Reason, State, Step, Taint, TaintOwner, WorkloadView,
     },
-    Command, Decision, Next, RECHECK, RemediationOutcome, StepContext, after,
+    Command, Decision, Next, Note, RECHECK, RemediationOutcome, StepContext, after,
     node::identity::contradiction_with_pinned,
 };
 
@@ -236,6 +236,15 @@ impl StepContext<'_> {
             let silent = self.owner_silent(&s);
             let mut d = self.finish(s, reason, outcome);
             d.notes.extend(silent);
+            if d.next == Next::Do(Command::RemoveFinalizer(RemediationOutcome::Succeeded)) {
+                // No state is recorded for this end, and people look for it among the Events.
+                d.notes.push(Note {
+                    warning: false,
+                    reason: Step::Succeeded.label(),
+                    step: Some(Step::Succeeded),
+                    message: d.reason.to_string(),
+                });
+            }
             return d;
         }
         let mut s = s;
