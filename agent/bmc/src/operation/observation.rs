@@ -74,7 +74,14 @@ impl PowerObservation {
         let is_same = self
             .watch
             .continues(now, Some(reading.source), reading.connection);
-        let before = self.last.take().filter(|_| is_same);
+        let before = self.last.take();
+        let is_other = |before: &LastReading| is_other_system(&before.identity, &reading.identity);
+        let is_other = before.as_ref().is_some_and(is_other);
+        if is_other {
+            // What was read before is of another host, behind another BMC that has this address now.
+            self.watch.interrupt();
+        }
+        let before = before.filter(|_| is_same && !is_other);
         self.watch
             .read(now, reading.state, reading.source, reading.connection);
         self.answered = now;
@@ -148,11 +155,40 @@ impl PowerObservation {
     }
 }
 
+/// Whether both name a system, and not the same one. A BMC that leaves one out at times proves nothing.
+fn is_other_system(before: &SystemIdentity, now: &SystemIdentity) -> bool {
+    let differ = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
+    differ(&before.system_uuid, &now.system_uuid) || differ(&before.serial, &now.serial)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn f5_another_system_at_the_same_address_begins_a_new_observation() {
+        let of = |serial: Option<&str>, state| PowerReading {
+            identity: SystemIdentity {
+                serial: serial.map(str::to_owned),
+                ..SystemIdentity::default()
+            },
+            ..reading(state, Some(1))
+        };
+        let seen_off = |serial| {
+            let mut seen = PowerObservation::default();
+            seen.read(ms(0), &of(Some("A"), PowerState::On), 1);
+            seen.read(ms(2000), &of(serial, PowerState::Off), 2);
+            let last = seen.last().unwrap();
+            (last.observation, last.previous, last.last_on)
+        };
+        assert_eq!(seen_off(Some("B")), (2, None, None));
+        let same = (1, Some(PowerState::On), Some(ms(0)));
+        assert_eq!(seen_off(Some("A")), same);
+        // A BMC that leaves it out at times proves nothing.
+        assert_eq!(seen_off(None), same);
+    }
 
     fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)

@@ -125,6 +125,13 @@ pub struct SignalCondition {
 }
 
 impl SignalCondition {
+    /// Of a signal that is switched off. What is published of it would never end otherwise, and health checks act on it.
+    #[must_use]
+    pub fn disabled() -> Self {
+        let message = "this signal is switched off in the settings of the controller";
+        Self::new(ConditionStatus::False, "SignalDisabled", message.to_owned())
+    }
+
     fn new(status: ConditionStatus, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             status,

@@ -1,6 +1,6 @@
 //! `rackhand.dev/OSStopped`: the log of the BMC says that the operating system has stopped, and the Node is silent.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{
     ConditionStatus::{self, False, True},
@@ -14,6 +14,23 @@ pub struct OsStop {
     pub entry: String,
     /// When the agent read the log, by the clock of the controller.
     pub read: Timestamp,
+    /// When it was written, as far as the clock of the BMC is right; `None` if it has no time.
+    pub written: Option<Timestamp>,
+    /// Whether the log has a start of the host before it, so that an entry without a time is known to be of this boot.
+    pub has_start: bool,
+}
+
+/// How much older than the last renewal of the Lease an entry may be: clocks of BMCs are minutes wrong.
+const OLDER: SignedDuration = SignedDuration::from_mins(10);
+
+impl OsStop {
+    /// Whether it may be why this Lease is silent. What stopped long before its last renewal is not.
+    fn explains(&self, lease: &ObservedLease) -> bool {
+        match self.written {
+            Some(written) => lease.facts.unchanged_since.duration_since(written) <= OLDER,
+            None => self.has_start,
+        }
+    }
 }
 
 /// What is known of a host at the time of a decision.
@@ -48,7 +65,7 @@ pub fn os_stopped(facts: &OsStoppedFacts<'_>) -> Option<SignalCondition> {
         return (!is_silent).then(|| SignalCondition::new(False, "LeaseRenewed", message));
     }
     let stop = facts.stop.filter(|_| facts.is_on && !facts.is_switched)?;
-    if !lease.is_silent_at(stop.read) || !facts.others.are_renewed() {
+    if !stop.explains(lease) || !lease.is_silent_at(stop.read) || !facts.others.are_renewed() {
         return None;
     }
     let message = format!(

@@ -396,10 +396,56 @@ fn f5_silence_that_the_signal_has_seen_counts_for_the_remediation() {
 }
 
 #[test]
+fn os_stopped_is_not_said_for_a_stop_of_an_earlier_boot() {
+    let silent = mk_lease(103, 116);
+    let said = |written: Option<Timestamp>, has_start| {
+        let stop = OsStop {
+            entry: "Run-time critical stop".into(),
+            read: at(115),
+            written,
+            has_start,
+        };
+        let others = OtherLeases {
+            expected: 2,
+            renewed: 2,
+        };
+        let facts = OsStoppedFacts {
+            host: HOST,
+            is_on: true,
+            stop: Some(&stop),
+            lease: Some(&silent),
+            others,
+            is_switched: false,
+            published: None,
+        };
+        os_stopped(&facts).is_some()
+    };
+    // Logs keep entries for years, and starts of the host are not recognised in every log.
+    let years_ago = at(103).checked_sub(jiff::SignedDuration::from_hours(30_000));
+    let years_ago = years_ago.unwrap();
+    for (written, has_start, expected) in [
+        (Some(at(104)), false, true),
+        (Some(at(0)), true, true),
+        (Some(years_ago), true, false),
+        (Some(years_ago), false, false),
+        (None, true, true),
+        (None, false, false),
+    ] {
+        assert_eq!(
+            said(written, has_start),
+            expected,
+            "{written:?} {has_start}"
+        );
+    }
+}
+
+#[test]
 fn os_stopped_needs_an_entry_a_silent_lease_and_power() {
     let stop = OsStop {
         entry: "OS Critical Stop: runtime critical stop\u{7}".into(),
         read: at(115),
+        written: Some(at(104)),
+        has_start: true,
     };
     let silent = mk_lease(103, 116);
     let facts = OsStoppedFacts {

@@ -51,10 +51,13 @@ impl Stage {
         };
         let failed = state.failed().is_some();
         match state.step {
-            Step::Pending | Step::Holding if state.attempts.is_empty() => Self::NotBegun,
+            // Nothing is switched yet, so that who takes the label away stops it.
+            Step::Pending | Step::Evicting | Step::Holding if state.attempts.is_empty() => {
+                Self::NotBegun
+            }
             Step::Succeeded => Self::Succeeded,
             Step::Fenced if failed => Self::FailedOff,
-            Step::Fenced => Self::KeptOff,
+            Step::Fenced | Step::Evicted => Self::KeptOff,
             Step::Escalated | Step::Blocked => Self::Failed,
             _ => Self::Begun,
         }

@@ -429,3 +429,17 @@ fn f1_host_that_fails_before_its_pods_have_left_is_fenced_by_strategy_evict_too(
     o.drain = Some(Drain::default());
     assert_eq!(writes(&o, &drained, 10).0.step, Step::Fenced);
 }
+
+#[test]
+fn without_time_for_an_eviction_only_proceed_switches_what_a_budget_keeps() {
+    for (blocked, expected) in [
+        (EvictionPolicy::Proceed, Step::Holding),
+        (EvictionPolicy::Wait, Step::Evicting),
+        (EvictionPolicy::Abort, Step::Evicting),
+    ] {
+        let mut o = mk_ready();
+        policy(&mut o).eviction_timeout = secs(0);
+        policy(&mut o).eviction_blocked = blocked;
+        assert_eq!(writes(&o, &pending(), 0).0.step, expected, "{blocked:?}");
+    }
+}

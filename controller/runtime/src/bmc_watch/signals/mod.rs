@@ -24,14 +24,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::metrics::SignalMetrics;
-use self::owner::{Completed, Owner};
+use self::owner::{Completed, Owner, end_disabled};
 use super::watched::{Fleet, resolve};
 use crate::{
     agents::{AgentConnections, AgentQueries, WatchEvent},
     clusters::{LeaseObservations, Workloads},
     hosts::ActiveRemediations,
     leader::writer::Writer,
-    store::{clock, index::Index},
+    store::{clock, index::Index, watch::pause},
 };
 
 /// Interval in which hosts are decided on, and streams opened.
@@ -64,7 +64,16 @@ pub(crate) struct SignalWatch {
 /// Publishes the signals until `cancel`.
 pub(crate) async fn run(watch: SignalWatch, cancel: CancellationToken) {
     if watch.signals.is_empty() {
-        return cancel.cancelled().await;
+        while !pause(&cancel, RESOLVED_FOR).await {
+            if cancel
+                .run_until_cancelled(end_disabled(&watch))
+                .await
+                .is_none()
+            {
+                return;
+            }
+        }
+        return;
     }
     let (events, mut reported) = mpsc::channel::<(String, WatchEvent)>(QUEUE);
     let mut tasks: JoinSet<Completed> = JoinSet::new();
@@ -85,6 +94,13 @@ pub(crate) async fn run(watch: SignalWatch, cancel: CancellationToken) {
                 return;
             }
             owner.place(&fleet);
+            if cancel
+                .run_until_cancelled(end_disabled(&watch))
+                .await
+                .is_none()
+            {
+                return;
+            }
             resolved = Some(Instant::now());
         }
         tokio::select! {

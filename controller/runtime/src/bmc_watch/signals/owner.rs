@@ -7,6 +7,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
+use kube::{Client, ResourceExt};
 use rackhand_core::{
     fleet::shared_cause::HostName,
     remediation::LeaseFacts,
@@ -29,7 +30,7 @@ use crate::{
         node_conditions::{self, NewCondition},
         writer::Lane,
     },
-    store::object::Key,
+    store::{object::Key, time_slice::TimeSlice},
 };
 
 /// Time between two live reads of the Node of a host that seems to have lost its power.
@@ -186,9 +187,11 @@ impl Owner {
     }
 
     fn begin_lists(&mut self, tasks: &mut JoinSet<Completed>, now: Timestamp) {
-        // Only clusters with hosts whose agents report them.
+        // Only clusters with hosts whose agents report them, or whose Nodes have a signal: it ends with a renewal of the
+        // Lease, whether or not an agent answers.
         let mut clusters: BTreeMap<Key, bool> = BTreeMap::new();
-        for host in self.hosts.values().filter(|host| host.seen.is_some()) {
+        let of_interest = |host: &&Host| host.seen.is_some() || !host.published.is_empty();
+        for host in self.hosts.values().filter(of_interest) {
             let has_loss = host.loss.readings.loss().is_some() && host.published.is_empty();
             *clusters.entry(host.cluster.clone()).or_default() |= has_loss;
         }
@@ -527,29 +530,16 @@ impl Owner {
             status,
             reason,
             message,
-        } = condition;
-        if status == ConditionStatus::True {
+        } = &condition;
+        if *status == ConditionStatus::True {
             tracing::warn!(host = id, node = host.node, %signal, message, "hardware signal");
         } else {
             tracing::info!(host = id, node = host.node, %signal, reason, message, "hardware signal");
         }
-        let writer = self.watch.writer.on(Lane::Reports);
-        let index = self.watch.index.clone();
+        let watch = self.watch.clone();
         let (id, cluster, name) = (id.to_owned(), host.cluster.clone(), host.node.clone());
         tasks.spawn(async move {
-            let new = NewCondition {
-                condition_type: signal.condition_type(),
-                status: status.label(),
-                reason,
-                message: &message,
-            };
-            // It owns the condition of this signal and no other part of the status.
-            let manager = format!("rackhand-signal-{}", signal.label().to_lowercase());
-            let parts = (&writer, client, &*index);
-            let written = node_conditions::write(parts, (&cluster, &name), &manager, &new).await;
-            if let Err(error) = written {
-                tracing::warn!(%error, "the condition is written again with the next decision");
-            }
+            write(&watch, client, (&cluster, &name), signal, &condition).await;
             Completed::Written(id, signal)
         });
     }
@@ -566,5 +556,60 @@ impl Owner {
             }
         }
         self.watch.metrics.set(watched, &nodes);
+    }
+}
+
+/// Writes the condition of a signal. A failure is logged: the next decision writes it again.
+async fn write(
+    watch: &SignalWatch,
+    client: Client,
+    (cluster, name): (&Key, &str),
+    signal: Signal,
+    condition: &SignalCondition,
+) {
+    let new = NewCondition {
+        condition_type: signal.condition_type(),
+        status: condition.status.label(),
+        reason: condition.reason,
+        message: &condition.message,
+    };
+    // It owns the condition of this signal and no other part of the status.
+    let manager = format!("rackhand-signal-{}", signal.label().to_lowercase());
+    let writer = watch.writer.on(Lane::Reports);
+    let parts = (&writer, client, &*watch.index);
+    if let Err(error) = node_conditions::write(parts, (cluster, name), &manager, &new).await {
+        tracing::warn!(%error, "the condition is written again with the next decision");
+    }
+}
+
+/// Ends what is still published of signals that are switched off: nobody would end it otherwise, and health checks act
+/// on it.
+pub(super) async fn end_disabled(watch: &SignalWatch) {
+    let disabled = Signal::ALL
+        .into_iter()
+        .filter(|signal| !watch.signals.contains(signal));
+    let disabled: Vec<Signal> = disabled.collect();
+    if disabled.is_empty() {
+        return;
+    }
+    let mut clusters = watch.index.clusters();
+    clusters.push(Key::local());
+    let mut slice = TimeSlice::begin();
+    for cluster in clusters {
+        for node in watch.index.nodes_in_pages(&cluster) {
+            slice.pause_if_over().await;
+            for signal in &disabled {
+                let published = facts::published(&node, *signal);
+                if published.is_none_or(|(status, _)| status == ConditionStatus::False) {
+                    continue;
+                }
+                let Some(client) = watch.workloads.client(&cluster) else {
+                    continue;
+                };
+                let condition = SignalCondition::disabled();
+                let name = node.name_any();
+                write(watch, client, (&cluster, &name), *signal, &condition).await;
+            }
+        }
     }
 }

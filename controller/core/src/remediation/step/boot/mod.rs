@@ -8,7 +8,8 @@ use jiff::Timestamp;
 
 use super::{
     super::{
-        NodeFacts, OffEvidence, PinnedNode, Reason, State, Step, Taint, TaintOwner, WorkloadView,
+        NodeFacts, OffEvidence, PinnedNode, Reason, State, Step, Strategy, Taint, TaintOwner,
+        WorkloadView,
     },
     Command, Decision, Next, Note, RECHECK, RemediationOutcome, StepContext, after,
     node::identity::contradiction_with_pinned,
@@ -69,7 +70,11 @@ impl StepContext<'_> {
         if let Some(d) = self.remove_kept_hold(&s, &self.booting_reason(&s)) {
             return d;
         }
+        // A host that was kept off, as for planned work, is left alone by its health check until the end: that is not
+        // before it has booted.
+        let was_kept_off = matches!(s.strategy, Strategy::PowerOff | Strategy::Evict);
         let nothing_to_undo = self.withdrawn().is_some()
+            && !was_kept_off
             && s.attempt.taint != Some(TaintOwner::Us)
             && !self.o.object.node_backup;
         if self.has_booted(&s) || nothing_to_undo {
@@ -236,11 +241,14 @@ impl StepContext<'_> {
             let silent = self.owner_silent(&s);
             let mut d = self.finish(s, reason, outcome);
             d.notes.extend(silent);
-            if d.next == Next::Do(Command::RemoveFinalizer(RemediationOutcome::Succeeded)) {
+            if d.next == Next::Do(Command::RemoveFinalizer(outcome)) {
                 // No state is recorded for this end, and people look for it among the Events.
                 d.notes.push(Note {
                     warning: false,
-                    reason: Step::Succeeded.label(),
+                    reason: match outcome {
+                        RemediationOutcome::Succeeded => Step::Succeeded.label(),
+                        _ => Reason::Withdrawn.label(),
+                    },
                     step: Some(Step::Succeeded),
                     message: d.reason.to_string(),
                 });

@@ -46,7 +46,10 @@ impl StepContext<'_> {
     /// Goes on from Pending or Retrying: the pods leave first, where they can and are to.
     pub(in crate::remediation::step) fn leave_pending(&self, mut s: State) -> Decision {
         s.attempt.eviction = None;
-        let evicts = !self.policy.eviction_timeout.is_zero() && !self.only_cycles(&s);
+        // Without any time for it, only Proceed goes on without an eviction.
+        let is_wanted = !self.policy.eviction_timeout.is_zero()
+            || self.policy.eviction_blocked != EvictionPolicy::Proceed;
+        let evicts = is_wanted && !self.only_cycles(&s);
         let keeps_on = s.strategy == Strategy::Evict;
         let ready = match self.outlook(&s) {
             _ if !evicts && !keeps_on => return self.to(s, Step::Holding, Reason::Started),

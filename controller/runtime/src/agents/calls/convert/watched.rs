@@ -90,9 +90,12 @@ fn stop(stops: &v1::StopReading, now: Timestamp) -> Option<OsStop> {
         return None;
     }
     let entry = stops.entry.as_ref()?;
+    let read = ago(stops.age.as_ref(), now)?;
     Some(OsStop {
         entry: bounded(&entry.message),
-        read: ago(stops.age.as_ref(), now)?,
+        read,
+        written: ago(stops.stop_age.as_ref(), read),
+        has_start: stops.start.is_some(),
     })
 }
 

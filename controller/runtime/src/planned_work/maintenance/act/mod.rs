@@ -204,9 +204,10 @@ fn remediation_body(
     if let Some(filter) = filter {
         labels.insert(WATCH_FILTER_LABEL.to_owned(), filter.to_owned());
     }
-    let mut owners = vec![json!({
-        "apiVersion": API_VERSION, "kind": kinds::HOST_MAINTENANCE, "name": key.name, "uid": uid,
-    })];
+    // The Machine alone, where there is one: with a second owner, the garbage collector would only take the reference to
+    // a Machine away that is gone, and the remediation would be one of a Node. Of a maintenance that is gone, the marks'
+    // keeper deletes it.
+    let mut owners = Vec::new();
     match machine {
         Some((object, cluster)) => {
             let types = object.types.clone().unwrap_or_default();
@@ -217,6 +218,9 @@ fn remediation_body(
             labels.extend(cluster.map(|name| (CLUSTER_NAME_LABEL.to_owned(), name)));
         }
         None => {
+            owners.push(json!({
+                "apiVersion": API_VERSION, "kind": kinds::HOST_MAINTENANCE, "name": key.name, "uid": uid,
+            }));
             let node = subject.node.clone().unwrap_or_default();
             annotations.insert(MEDIK8S_NODE_NAME_ANNOTATION.to_owned(), node);
         }
