@@ -148,7 +148,7 @@ static SCENARIOS: [Scenario; 15] = [
     },
     Scenario {
         name: "ready-but-broken",
-        line: "a host that is broken and Ready: its pods leave as their budgets let them, then it is cut",
+        line: "a host that is broken and Ready: its pods leave in order, then it is cut",
         about: ready_but_broken::ABOUT,
         settings: Settings::PLAIN,
         run: |story| Box::pin(ready_but_broken::run(story)),
@@ -165,7 +165,7 @@ static SCENARIOS: [Scenario; 15] = [
     },
     Scenario {
         name: "power-lost",
-        line: "a host loses its power: noticed by its BMC, and beside it by Kubernetes' timers",
+        line: "a host loses its power: noticed by its BMC; beside it, by Kubernetes' timers",
         about: power_lost::ABOUT,
         settings: Settings::PLAIN,
         run: |story| Box::pin(power_lost::run(story)),
