@@ -261,7 +261,7 @@ async fn controller_may_light_a_led_for_a_time_and_change_no_setting() {
         ..lit("node-1")
     };
     leader.identify(for_a_time).await.unwrap();
-    assert_eq!(site.bmcs.of(1).changes(), ["LED On"]);
+    assert_eq!(site.bmcs.of(1).changes(), ["LED For(240s)"]);
     agent.shutdown().await;
 }
 
