@@ -9,6 +9,7 @@ pub mod metrics;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use kube::api::{DeleteParams, PostParams};
 use rackhand_tests::{
     cluster::{Audit, Right, apply, apply_yaml, shipped_rights},
     process::free_port,
@@ -131,7 +132,7 @@ async fn with_machines(dir: &Path) -> Audit {
         RackSpec::new("mhc", 1, HostLink::Inventory).in_pool("power"),
         rack(
             "known",
-            &["esc-1", "old-1", "bmc-1", "label-1", "leave-1"],
+            &["esc-1", "old-1", "bmc-1", "label-1", "leave-1", "plan-1"],
             HostLink::Inventory,
         ),
         rack("managed", &["retire-1", "ocp-1"], HostLink::Managed),
@@ -182,6 +183,7 @@ async fn with_machines(dir: &Path) -> Audit {
         "trigger",
         crate::triggers::trigger_deleted(&w.stage, "label-1"),
     );
+    all.add("planned_work", planned_work(&w.stage));
     all.add("metal3", metal3(w));
     all.add(
         "metrics_require_authorised_token",
@@ -201,6 +203,33 @@ async fn with_machines(dir: &Path) -> Audit {
 fn audit(stage: &Stage) -> Audit {
     stage.stop_controller("controller-0").unwrap();
     stage.plane().audit().unwrap()
+}
+
+/// A host is parked by a HostMaintenance, and comes back.
+async fn planned_work(stage: &Stage) -> Result<()> {
+    let name = "plan-1";
+    let objects = stage.api("rackhand.dev", "v1alpha1", "HostMaintenance");
+    let object = serde_json::from_value(json!({
+        "apiVersion": "rackhand.dev/v1alpha1", "kind": "HostMaintenance",
+        "metadata": { "name": name, "namespace": NAMESPACE },
+        "spec": { "machine": name, "reason": "a fan is changed", "softOffSeconds": 0 },
+    }))?;
+    objects.create(&PostParams::default(), &object).await?;
+    wait_until("plan-1: parked", LONG, || async {
+        let status = objects.get(name).await?.data["status"].clone();
+        Ok(match status["phase"] == "Parked" {
+            true => Ok(()),
+            false => Err(status.to_string()),
+        })
+    })
+    .await?;
+    objects.delete(name, &DeleteParams::default()).await?;
+    wait_until("plan-1: gone", LONG, || async {
+        let left = objects.get_opt(name).await?;
+        Ok(left.map_or(Ok(()), |object| Err(object.data["status"].to_string())))
+    })
+    .await?;
+    stage.one_cycle(name)
 }
 
 /// A host recovers by a Metal3Remediation of a MachineHealthCheck, and its pod is deleted at once.
