@@ -186,7 +186,7 @@ pub const RIGHTS: &[Right] = &[
         Role::Controller,
         OURS,
         "hostmaintenances",
-        &["get", "list", "watch", "patch"],
+        &["list", "watch", "patch"],
     ),
     right(
         Role::Controller,
