@@ -10,7 +10,7 @@ pub const MAX_FAULTS: usize = 16;
 /// A stop of the operating system after the last start of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemStop {
-    /// How it stopped.
+    /// Whether the system itself stopped, or its watchdog expired.
     pub kind: StopKind,
     /// The first entry of the stop.
     pub entry: LogEntry,
@@ -37,9 +37,9 @@ pub fn stop_since_start(log: &EventLog) -> Option<SystemStop> {
 /// A fault of the hardware that has not ended, as far as the BMC reports ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HardwareFault {
-    /// What failed.
+    /// The kind of component or supply that failed.
     pub kind: FaultKind,
-    /// How severe.
+    /// The severity that the BMC gives it.
     pub severity: Severity,
     /// The entry of the event log; `None`: it is the rollup of the BMC.
     pub entry: Option<LogEntry>,

@@ -71,7 +71,7 @@ impl WatchHostsCalls {
     }
 }
 
-/// One stream.
+/// One stream of a caller, and what it watches.
 struct Session {
     calls: WatchHostsCalls,
     caller: Caller,

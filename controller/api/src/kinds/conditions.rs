@@ -46,6 +46,18 @@ pub struct StatusCondition {
     pub observed_generation: Option<i64>,
 }
 
+impl StatusCondition {
+    /// With the time of its last transition, if it has this status already among the `old` conditions.
+    #[must_use]
+    pub fn since_last_transition(mut self, old: &[Self]) -> Self {
+        let same = |c: &&Self| c.condition_type == self.condition_type && c.status == self.status;
+        if let Some(before) = old.iter().find(same) {
+            self.last_transition_time = before.last_transition_time;
+        }
+        self
+    }
+}
+
 /// One observation about the object, in either of Cluster API's forms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

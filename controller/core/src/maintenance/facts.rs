@@ -37,14 +37,14 @@ pub struct MaintenanceRecord {
 /// The remediation of the maintenance, by a live read where it is absent (F12).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RemediationSeen {
-    /// There is none.
+    /// No remediation was made, or it is gone.
     Absent,
     /// It cannot be said.
     Unknown {
-        /// Why.
+        /// Why it cannot be read.
         why: String,
     },
-    /// There is one.
+    /// The remediation of this maintenance exists.
     Present {
         /// Whether it is being deleted.
         deleting: bool,
@@ -52,7 +52,7 @@ pub enum RemediationSeen {
         stage: Stage,
         /// Its reason, as one word.
         reason: String,
-        /// Its message.
+        /// The message of its status, which is shown as that of the maintenance.
         message: String,
     },
 }
@@ -66,7 +66,7 @@ pub struct MaintenanceFacts {
     pub finalizer: bool,
     /// What it asks for.
     pub wanted: Wanted,
-    /// What was recorded.
+    /// What earlier evaluations recorded in the status.
     pub record: MaintenanceRecord,
     /// Why no host can be found for it, or why the spec cannot be used.
     pub target: Result<(), String>,
@@ -74,12 +74,12 @@ pub struct MaintenanceFacts {
     pub refused: Option<String>,
     /// `namespace/name` of the remediation, for messages.
     pub remediation_name: String,
-    /// Its remediation.
+    /// The remediation that was made for it.
     pub remediation: RemediationSeen,
     /// The annotation on the Machine.
     pub machine: MachineMark,
-    /// medik8s' Lease.
+    /// The Lease by which medik8s' operators leave the Node alone.
     pub lease: LeaseMark,
-    /// The locator LED.
+    /// What was done with the locator LED.
     pub led: LedMark,
 }

@@ -65,7 +65,7 @@ pub enum LeaseMark {
     },
     /// It could not be read.
     Unread {
-        /// Why.
+        /// Why it cannot be read.
         why: String,
     },
 }
@@ -85,7 +85,7 @@ impl LeaseMark {
     }
 }
 
-/// The locator LED.
+/// What was done with the locator LED, as far as this process knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct LedMark {
     /// When it was lit last by this process.

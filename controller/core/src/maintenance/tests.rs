@@ -90,7 +90,9 @@ impl World {
                     self.led_is_lit = false;
                     self.f.led.out = true;
                 }
-                A::Set(Mark::Remediation) | A::TakeBack(Mark::Remediation) => unreachable!(),
+                A::Set(Mark::Remediation) | A::TakeBack(Mark::Remediation) => {
+                    panic!("the remediation has actions of its own")
+                }
             }
         }
         d.actions

@@ -111,20 +111,17 @@ fn status(
             (ConditionStatus::False, INVALID, message)
         }
     };
-    let before = old.conditions.iter().find(|c| c.condition_type == VALID);
-    let since = before
-        .filter(|c| c.status == valid)
-        .map(|c| c.last_transition_time);
     let mut conditions = old.conditions.clone();
     conditions.retain(|c| c.condition_type != VALID);
-    conditions.push(StatusCondition {
+    let condition = StatusCondition {
         condition_type: VALID.to_owned(),
         status: valid,
         reason: reason.to_owned(),
         message,
-        last_transition_time: since.unwrap_or(now),
+        last_transition_time: now,
         observed_generation: generation,
-    });
+    };
+    conditions.push(condition.since_last_transition(&old.conditions));
     PowerPolicyStatus {
         shared_causes: Vec::new(),
         conditions,

@@ -59,20 +59,17 @@ impl Model for Setting {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        let never = |name, wrong: Wrong| (name, wrong);
-        let [left, foreign, again, early] = [
-            never("F9: nothing is left", Wrong::Left),
-            never("F9: what others have set stays", Wrong::ForeignTaken),
-            never("it is not begun again", Wrong::BegunAgain),
-            never("checks act while it waits", Wrong::MarkedTooEarly),
-        ];
         vec![
-            Property::always(left.0, |_, w: &World| w.wrong != Some(Wrong::Left)),
-            Property::always(foreign.0, |_, w: &World| {
+            Property::always("F9: nothing is left", |_, w: &World| {
+                w.wrong != Some(Wrong::Left)
+            }),
+            Property::always("F9: what others have set stays", |_, w: &World| {
                 w.wrong != Some(Wrong::ForeignTaken)
             }),
-            Property::always(again.0, |_, w: &World| w.wrong != Some(Wrong::BegunAgain)),
-            Property::always(early.0, |_, w: &World| {
+            Property::always("it is not begun again", |_, w: &World| {
+                w.wrong != Some(Wrong::BegunAgain)
+            }),
+            Property::always("checks act while it waits", |_, w: &World| {
                 w.wrong != Some(Wrong::MarkedTooEarly)
             }),
             Property::always(

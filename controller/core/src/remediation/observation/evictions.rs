@@ -18,7 +18,7 @@ pub enum Cordon {
         /// UID of the remediation.
         uid: String,
     },
-    /// Somebody else has.
+    /// Somebody else has cordoned it.
     Other,
 }
 
@@ -42,14 +42,14 @@ pub enum EvictionResult {
 pub struct EvictionAnswer {
     /// When, by our clock.
     pub at: Timestamp,
-    /// The answer.
+    /// What the API server answered.
     pub result: EvictionResult,
 }
 
 /// The latest answer about each pod in this step, by the UID of the pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Evictions {
-    /// The answers.
+    /// The latest answer for each pod, by its UID.
     pub answers: BTreeMap<String, EvictionAnswer>,
 }
 

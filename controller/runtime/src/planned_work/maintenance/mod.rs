@@ -53,7 +53,7 @@ pub(crate) struct Maintenances {
     pub(crate) watch_filter: Option<String>,
 }
 
-/// Runs until `cancel`.
+/// Evaluates the maintenances when something about them changes, and now and then, until `cancel`.
 pub(crate) async fn run(context: Maintenances, cancel: CancellationToken) {
     let (mut memories, mut orphans) = (Memories::default(), Orphans::default());
     while !pause(&cancel, INTERVAL).await {

@@ -94,18 +94,15 @@ fn condition(
         true => ConditionStatus::True,
         false => ConditionStatus::False,
     };
-    let before = old.conditions.iter().find(|c| c.condition_type == name);
-    let since = before
-        .filter(|c| c.status == status)
-        .map(|c| c.last_transition_time);
-    StatusCondition {
+    let condition = StatusCondition {
         condition_type: name.to_owned(),
         status,
         reason: reason.to_owned(),
         message: message.to_owned(),
-        last_transition_time: since.unwrap_or(now),
+        last_transition_time: now,
         observed_generation: generation,
-    }
+    };
+    condition.since_last_transition(&old.conditions)
 }
 
 fn shortened(text: &str) -> String {

@@ -108,7 +108,7 @@ pub(crate) fn concerns(change: &Change) -> bool {
     }
 }
 
-/// Runs until `cancel`.
+/// Evaluates the triggers when something about them changes, and now and then, until `cancel`.
 pub(crate) async fn run(
     triggers: Arc<Triggers>,
     inbox: Arc<ChangeQueue>,

@@ -226,21 +226,15 @@ fn conditions(
     ]
     .into_iter()
     .map(|(condition_type, (status, reason, message))| {
-        let before = old
-            .conditions
-            .iter()
-            .find(|c| c.condition_type == condition_type);
-        let since = before
-            .filter(|c| c.status == status)
-            .map(|c| c.last_transition_time);
-        StatusCondition {
+        let condition = StatusCondition {
             condition_type: condition_type.to_owned(),
             status,
             reason: reason.to_owned(),
             message,
-            last_transition_time: since.unwrap_or(now),
+            last_transition_time: now,
             observed_generation: generation,
-        }
+        };
+        condition.since_last_transition(&old.conditions)
     })
     .collect()
 }

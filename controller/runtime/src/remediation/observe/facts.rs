@@ -112,14 +112,16 @@ fn move_block(meta: &Meta, uid: &str, is_gone: impl Fn(&str) -> bool) -> MoveBlo
     }
 }
 
-/// What the annotation of a remediation begins with that a HostMaintenance made.
-const PLANNED: &str = "HostMaintenance/";
-
 /// Whether a health check made the remediation: ours says so, Cluster API's and OpenShift's name the template, and
 /// medik8s' is its owner.
 fn made_by_check(meta: &Meta) -> bool {
-    // A label is put on a Node by somebody, whether or not the Node is Ready.
-    if is_made_by_trigger(meta) {
+    // A label is put on a Node by somebody, and planned work is done, whether or not the Node is Ready.
+    let maker = meta.annotations.get(MADE_BY_ANNOTATION);
+    let kind = maker.and_then(|maker| maker.split('/').next());
+    if matches!(
+        kind,
+        Some(kinds::REMEDIATION_TRIGGER | kinds::HOST_MAINTENANCE)
+    ) {
         return false;
     }
     let marks = [
@@ -128,23 +130,11 @@ fn made_by_check(meta: &Meta) -> bool {
         OPENSHIFT_CLONED_FROM_NAME_ANNOTATION,
     ];
     let checks = [kinds::MACHINE_HEALTH_CHECK, kinds::NODE_HEALTH_CHECK];
-    let maker = meta.annotations.get(MADE_BY_ANNOTATION);
-    // Planned work is done on healthy hosts.
-    if maker.is_some_and(|by| by.starts_with(PLANNED)) {
-        return false;
-    }
     marks.iter().any(|mark| meta.has_annotation(mark))
         || meta
             .owners
             .iter()
             .any(|owner| checks.contains(&owner.kind.as_str()))
-}
-
-/// Whether a RemediationTrigger made the remediation.
-fn is_made_by_trigger(meta: &Meta) -> bool {
-    let maker = meta.annotations.get(MADE_BY_ANNOTATION);
-    let kind = maker.and_then(|maker| maker.split('/').next());
-    kind == Some(kinds::REMEDIATION_TRIGGER)
 }
 
 /// The policy with what the annotations of a Metal3Remediation or of its Cluster say, because CAPM3's schema
