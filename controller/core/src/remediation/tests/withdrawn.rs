@@ -229,3 +229,22 @@ fn f4_withdrawal_after_a_possible_taint_finishes_the_drain() {
         }
     }
 }
+
+#[test]
+fn f9_host_that_was_kept_off_has_booted_before_its_remediation_ends() {
+    // It is switched on before a taint was set; until its end, health checks leave the host alone.
+    let mut o = mk_deleted();
+    o.bmh = None;
+    let mut s = mk_direct_state(Step::Booting);
+    s.attempt.taint = None;
+    for (strategy, ends) in [
+        (Strategy::Reboot, true),
+        (Strategy::PowerOff, false),
+        (Strategy::Evict, false),
+    ] {
+        s.strategy = strategy;
+        let next = decide(&o, Some(&s), at(21)).next;
+        let is_end = matches!(&next, Next::Do(Command::RemoveFinalizer(_)) | Next::Done(_));
+        assert_eq!(is_end, ends, "{strategy:?}: {next:?}");
+    }
+}
