@@ -186,7 +186,7 @@ pub const RIGHTS: &[Right] = &[
         Role::Controller,
         OURS,
         "hostmaintenances",
-        &["list", "watch", "patch"],
+        &["get", "list", "watch", "patch"],
     ),
     right(
         Role::Controller,
