@@ -47,7 +47,9 @@ def machine():
 
 def of_ours(calls):
     """The reads of the controller: nobody else here asks for these with this verb."""
-    return {name: calls.get(name, 0) for name in ["GET nodes", "GET leases", "GET secrets", "LIST pods", "LIST volumeattachments"]}
+    names = ["GET nodes", "GET leases", "GET machines", "GET clusters", "GET baremetalhosts", "GET secrets"]
+    names += ["GET hosthistories", "GET remediationstates", "LIST pods", "LIST volumeattachments"]
+    return {name: calls.get(name, 0) for name in names}
 
 
 def report(options, rounds, where):
@@ -80,12 +82,14 @@ def report(options, rounds, where):
     row("controller: peak so far (VmHWM)", lambda r: f"{r['peak_kib'] / 1024:.1f} MiB")
     row("agents: CPU of all", lambda r: f"{r['agents_cpu']:.1f} s")
     row("agents: peak of the largest", lambda r: f"{r['agent_peak_kib'] / 1024:.1f} MiB")
+    row("all calls, for one host", lambda r: f"{(r['management'] + r['workload']) / options.hosts:.1f}")
     row("calls to the management cluster, for one host", lambda r: f"{r['management'] / options.hosts:.1f}")
     row("calls to the workload cluster, for one host", lambda r: f"{r['workload'] / options.hosts:.1f}")
     for name in of_ours({}):
         row(f"- {name}, for one host", lambda r, name=name: f"{of_ours(r['calls'])[name] / options.hosts:.2f}")
     for name in sorted(set().union(*(r["writes"] for r in rounds))):
         row(f"- write: {name}, for one host", lambda r, name=name: f"{r['writes'].get(name, 0) / options.hosts:.2f}")
+    row("bytes read (GET and LIST), for one host", lambda r: f"{r['bytes_read'] / options.hosts / 1024:.1f} KiB")
     say("\nTime in each step, live hosts, half / 99 % / all within:\n")
     say(f"| step | {' | '.join(names)} |")
     say("|---|---:|---:|")

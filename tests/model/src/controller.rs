@@ -49,7 +49,7 @@ impl World {
                 let is_off = matches!(next, Next::Do(Command::PowerOff { .. }));
                 let recorded = self.process.shell.state.as_ref();
                 let is_passed =
-                    next == Next::Write && is_passed_at_once(recorded, &d.state, &d.reason);
+                    next == Next::Write && is_passed_at_once(recorded, &d.state, &d.reason, true);
                 self.process.held = Some(Held {
                     switches_healthy_off: is_off
                         && d.state.attempt.taint.is_none()

@@ -74,8 +74,13 @@ pub(crate) fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
 }
 
 /// The Node under whose name the kubelet has registered, if it is not the pinned one.
-fn other_nodes(w: &World, state: Option<&State>, operation: Option<&OperationView>) -> OtherNodes {
-    let comparison = node_comparison(state, operation, NOW);
+fn other_nodes(
+    w: &World,
+    state: Option<&State>,
+    operation: Option<&OperationView>,
+    workload: &WorkloadView,
+) -> OtherNodes {
+    let comparison = node_comparison(state, operation, workload, NOW);
     let life = match (w.registration, comparison) {
         (_, NodeComparison::None) => return OtherNodes::NotCompared,
         (Registration::Pinned | Registration::OtherAtNextBoot, _) => {
@@ -217,6 +222,10 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
     } = agent(w, shell, &host);
     shell.needs_access(Some(&host), false);
     let workload = workload(w, shell, leases);
+    let other_nodes = match w.is_workload_away() {
+        true => OtherNodes::NotCompared,
+        false => other_nodes(w, state.as_ref(), operation.as_ref(), &workload),
+    };
     let o = Observation {
         object: ObjectFacts {
             ended_by_copy: None,
@@ -246,10 +255,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
         host: HostView::Found(host),
         bmh,
         workload,
-        other_nodes: match w.is_workload_away() {
-            true => OtherNodes::NotCompared,
-            false => other_nodes(w, state.as_ref(), operation.as_ref()),
-        },
+        other_nodes,
         agent,
         access: BmcAccess::Known,
         agent_id,

@@ -100,6 +100,7 @@ fn line(round: &Round, idle_kib: u64, writes: &BTreeMap<String, u64>) -> Value {
         "management": round.calls.management,
         "workload": round.calls.workload,
         "calls": round.calls.by_kind,
+        "bytes_read": round.calls.bytes_read,
         "writes": writes,
     })
 }

@@ -13,6 +13,9 @@ const TICKS: u64 = 100;
 /// administrator and in neither of them.
 const MANAGEMENT: &str = "service-accounts";
 const WORKLOAD: &str = "kube-system-service-accounts";
+/// The same for Leases that a ServiceAccount of kube-system reads. Here that is the controller with its account of the
+/// workload cluster, which reads those of kubelets.
+const LEASES: &str = "system-leader-election";
 
 /// Resource usage of a process.
 #[derive(Debug, Clone, Copy, Default)]
@@ -81,6 +84,8 @@ pub struct ApiCalls {
     pub workload: u64,
     /// Calls of all clients by verb and resource.
     pub by_kind: BTreeMap<String, u64>,
+    /// Bytes of the responses to GET and LIST, of all clients.
+    pub bytes_read: u64,
 }
 
 impl ApiCalls {
@@ -93,6 +98,7 @@ impl ApiCalls {
             management: self.management - before.management,
             workload: self.workload - before.workload,
             by_kind: by_kind.filter(|(_, n)| *n > 0).collect(),
+            bytes_read: self.bytes_read - before.bytes_read,
         }
     }
 
@@ -110,7 +116,7 @@ impl ApiCalls {
             if line.starts_with("apiserver_flowcontrol_dispatched_requests_total{") {
                 match label("flow_schema") {
                     Some(MANAGEMENT) => calls.management += count,
-                    Some(WORKLOAD) => calls.workload += count,
+                    Some(WORKLOAD | LEASES) => calls.workload += count,
                     _ => {}
                 }
             } else if line.starts_with("apiserver_request_total{") {
@@ -121,6 +127,8 @@ impl ApiCalls {
                     resource.unwrap_or_default()
                 );
                 *calls.by_kind.entry(kind).or_default() += count;
+            } else if line.starts_with("apiserver_response_sizes_sum{") {
+                calls.bytes_read += count;
             }
         }
         calls
@@ -147,12 +155,16 @@ mod tests {
         let text = "\
 apiserver_flowcontrol_dispatched_requests_total{flow_schema=\"service-accounts\",priority_level=\"workload-low\"} 12
 apiserver_flowcontrol_dispatched_requests_total{flow_schema=\"kube-system-service-accounts\",priority_level=\"workload-high\"} 3
+apiserver_flowcontrol_dispatched_requests_total{flow_schema=\"system-leader-election\",priority_level=\"leader-election\"} 4
 apiserver_flowcontrol_dispatched_requests_total{flow_schema=\"exempt\",priority_level=\"exempt\"} 99
 apiserver_request_total{code=\"200\",resource=\"nodes\",verb=\"GET\"} 5
 apiserver_request_total{code=\"404\",resource=\"nodes\",verb=\"GET\"} 1e+03
+apiserver_response_sizes_sum{resource=\"nodes\",verb=\"GET\"} 2048
+apiserver_response_sizes_sum{resource=\"pods\",verb=\"LIST\"} 52
 ";
         let calls = ApiCalls::read(text);
-        assert_eq!((calls.management, calls.workload), (12, 3));
+        assert_eq!((calls.management, calls.workload), (12, 7));
+        assert_eq!(calls.bytes_read, 2100);
         assert_eq!(calls.by_kind["GET nodes"], 1005);
         assert!(calls.since(&calls).by_kind.is_empty());
     }

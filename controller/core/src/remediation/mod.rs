@@ -84,7 +84,7 @@ pub use step::{
     BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, RemediationOutcome,
     operation_id, outcome, step,
 };
-pub use told::{is_event, is_kept, is_passed_at_once};
+pub use told::{copy_is_due_at, is_event, is_kept, is_passed_at_once};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,14 @@
 //! was done to a host and its Node, and for how it ended. What they wait for is in the status; each step is in the log,
 //! the metrics and the history as well.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+
 use super::{Note, OffEvidence, Reason, State, Step};
+
+/// Longest time for which a remediation waits in a step that the copy in its object does not show.
+const COPY_DELAY: Duration = Duration::from_secs(3);
 
 /// Whether this is an Event. What only tells of a step that nobody acts on is none.
 #[must_use]
@@ -39,21 +46,52 @@ const fn is_announced(step: Step) -> bool {
     }
 }
 
-/// Whether a state is recorded without its copy in the object, which follows with the next one, or as soon as the
-/// remediation waits. The remediation passes this step at once unless something holds it; what it rests on is neither
-/// the object nor a person's word, so that nothing is lost if the object has changed meanwhile. The evidence is in the
-/// object before the taint is set. `before`: what is recorded; `reason`: that of the decision.
+/// Whether a state is recorded without its copy in the object, which follows with a later one, or as
+/// [`copy_is_due_at`] says. A remediation usually passes such a step within a moment; what it rests on is neither the
+/// object nor a person's word, so that nothing is lost if the object has changed meanwhile. The evidence of off is in
+/// the object before the taint is set. `before`: what is recorded; `reason`: that of the decision; `goes_with_finalizer`:
+/// the copy of the end is written with the removal of our finalizer, which is next.
 #[must_use]
-pub fn is_passed_at_once(before: Option<&State>, after: &State, reason: &Reason) -> bool {
-    if reason.is_blocked() {
+pub fn is_passed_at_once(
+    before: Option<&State>,
+    after: &State,
+    reason: &Reason,
+    goes_with_finalizer: bool,
+) -> bool {
+    let Some(before) = before.filter(|_| !reason.is_blocked()) else {
         return false;
-    }
-    let from = before.map(|s| s.step);
-    let by_reading = matches!(
+    };
+    // That the remediation is withdrawn, for example, is in the object.
+    let is_as_begun = before.attempt.end_reason == after.attempt.end_reason;
+    let is_off_by_reading = matches!(
         after.attempt.off,
         Some(OffEvidence::Bmc { .. } | OffEvidence::Outlets { .. })
     );
-    (from, after.step) == (Some(Step::PoweringOff), Step::ConfirmingOff) && by_reading
+    match (before.step, after.step) {
+        (Step::PoweringOff, Step::ConfirmingOff) => is_off_by_reading,
+        (Step::Tainting, Step::Draining)
+        | (Step::Draining, Step::PoweringOn)
+        | (Step::PoweringOn, Step::Booting | Step::Restoring) => is_off_by_reading && is_as_begun,
+        (Step::Booting | Step::Restoring, Step::Succeeded) => goes_with_finalizer,
+        _ => false,
+    }
+}
+
+/// When the copy of a state that was recorded without it is written, if the remediation still waits in its step then
+/// for nobody; `None`: now. `waits_since`: the time of the first wait since the record.
+#[must_use]
+pub fn copy_is_due_at(
+    state: &State,
+    reason: &Reason,
+    waits_since: Timestamp,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    if reason.is_blocked() || state.step.is_terminal() {
+        return None;
+    }
+    let due = waits_since.checked_add(COPY_DELAY).ok()?;
+    // A time ahead is from before the clock was set back.
+    (waits_since <= now && now < due).then_some(due)
 }
 
 /// Whether the history of the host is written in a step; the end is always written. Another leader continues it, and
@@ -74,8 +112,6 @@ pub const fn is_kept(step: Step) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
 
     fn told(warning: bool, step: Option<Step>) -> bool {
@@ -105,33 +141,92 @@ mod tests {
         assert!(told(false, None), "what is no step");
     }
 
-    #[test]
-    fn f8_copy_goes_with_what_rests_on_a_person_and_with_what_is_waited_for() {
-        let mut before = State::new(Timestamp::UNIX_EPOCH);
-        before.step = Step::PoweringOff;
-        let mut after = before.clone();
-        after.step = Step::ConfirmingOff;
-        let at = Timestamp::UNIX_EPOCH;
-        after.attempt.off = Some(OffEvidence::Bmc {
-            at,
+    fn mk_off(step: Step) -> State {
+        let mut state = State::new(Timestamp::UNIX_EPOCH);
+        state.step = step;
+        state.attempt.off = Some(OffEvidence::Bmc {
+            at: Timestamp::UNIX_EPOCH,
             readings: Vec::new(),
             taken: None,
         });
-        let passed =
-            |before: &State, after: &State, reason| is_passed_at_once(Some(before), after, &reason);
+        state
+    }
+
+    #[test]
+    fn f8_copy_goes_with_what_rests_on_a_person_and_with_what_is_waited_for() {
+        let before = mk_off(Step::PoweringOff);
+        let mut after = mk_off(Step::ConfirmingOff);
+        let passed = |before: &State, after: &State, reason| {
+            is_passed_at_once(Some(before), after, &reason, false)
+        };
         assert!(passed(&before, &after, Reason::WaitingForQuietLease));
         let away = Reason::AgentUnreachable("a".into());
         assert!(!passed(&before, &after, away));
-        let mut tainting = after.clone();
-        tainting.step = Step::Tainting;
+        let tainting = mk_off(Step::Tainting);
         assert!(!passed(&after, &tainting, Reason::Tainting));
         // The remediation waits there, and its reason is reported.
         assert!(!passed(&after, &after, Reason::WaitingForQuietLease));
-        let mut draining = after.clone();
-        draining.step = Step::Draining;
-        assert!(!passed(&tainting, &draining, Reason::Tainting));
-        after.attempt.off = Some(OffEvidence::Person { at });
+        after.attempt.off = Some(OffEvidence::Person {
+            at: Timestamp::UNIX_EPOCH,
+        });
         assert!(!passed(&before, &after, Reason::WaitingForQuietLease));
-        assert!(!is_passed_at_once(None, &tainting, &Reason::Tainting));
+        assert!(!is_passed_at_once(None, &tainting, &Reason::Tainting, true));
+    }
+
+    #[test]
+    fn f11_steps_by_readings_pass_without_a_copy_unless_the_object_decides() {
+        let steps = [
+            (Step::Tainting, Step::Draining),
+            (Step::Draining, Step::PoweringOn),
+            (Step::PoweringOn, Step::Booting),
+        ];
+        for (from, to) in steps {
+            let (before, mut after) = (mk_off(from), mk_off(to));
+            let passed =
+                |after: &State| is_passed_at_once(Some(&before), after, &Reason::Working, false);
+            assert!(passed(&after), "{to:?}");
+            after.attempt.end_reason = Some(Reason::WithdrawnAfterOff);
+            assert!(!passed(&after), "withdrawn: {to:?}");
+            after = mk_off(to);
+            after.attempt.off = Some(OffEvidence::Person {
+                at: Timestamp::UNIX_EPOCH,
+            });
+            assert!(!passed(&after), "by a person: {to:?}");
+        }
+        let (booting, end) = (mk_off(Step::Booting), mk_off(Step::Succeeded));
+        for with_finalizer in [false, true] {
+            let passed =
+                is_passed_at_once(Some(&booting), &end, &Reason::Recovered, with_finalizer);
+            assert_eq!(passed, with_finalizer);
+        }
+        // Where the host is kept off, people wait for it.
+        let fenced = mk_off(Step::Fenced);
+        let draining = mk_off(Step::Draining);
+        assert!(!is_passed_at_once(
+            Some(&draining),
+            &fenced,
+            &Reason::Fenced,
+            true
+        ));
+    }
+
+    #[test]
+    fn l1_copy_follows_after_a_moment_and_at_once_where_somebody_has_to_act() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let draining = mk_off(Step::Draining);
+        let due = |reason: &Reason, now| copy_is_due_at(&draining, reason, at(10), at(now));
+        let pods = Reason::Draining("pods".into());
+        assert_eq!(due(&pods, 10), Some(at(13)));
+        assert_eq!(due(&pods, 12), Some(at(13)));
+        assert_eq!(due(&pods, 13), None);
+        // The clock was set back.
+        assert_eq!(due(&pods, 9), None);
+        let blocked = Reason::DrainBlocked("pods".into());
+        assert_eq!(due(&blocked, 10), None);
+        let end = mk_off(Step::Succeeded);
+        assert_eq!(
+            copy_is_due_at(&end, &Reason::Recovered, at(10), at(10)),
+            None
+        );
     }
 }

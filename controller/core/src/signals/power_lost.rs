@@ -127,6 +127,21 @@ impl PowerLoss {
         self.recognised(facts, lease, loss.on, loss.first_off, loss.latest_off)
     }
 
+    /// Whether the Node and its Lease are read live before it is decided, which may say that the host has lost its power
+    /// (F12). Nothing of the kind is said of a host that we switch. `switched`: who of ours does.
+    #[must_use]
+    pub fn needs_node(
+        &self,
+        published: Option<ConditionStatus>,
+        switched: Option<&NotAFailure>,
+    ) -> bool {
+        let is_read_twice = self
+            .readings
+            .loss()
+            .is_some_and(|loss| loss.is_read_twice());
+        is_read_twice && published != Some(True) && switched.is_none()
+    }
+
     /// From when on the Lease of a host whose power is off counts as silent; its BMC is read then.
     #[must_use]
     pub fn read_from(&self, lease: &ObservedLease) -> Option<Timestamp> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rackhand_core::remediation::{Note, Shell, is_event};
+use serde_json::Value;
 
 use super::{
     RemediationMetrics, endpoint::KeptEndpoint, observe::snapshot::Snapshot,
@@ -95,6 +96,8 @@ pub(super) struct Memory {
     pub(super) machine: Option<Key>,
     pub(super) node: Option<String>,
     pub(super) held: bool,
+    /// The copy of the end that is written with the removal of our finalizer.
+    pub(super) copy_for_the_end: Option<Value>,
     /// Address and credentials of the BMC as read last.
     pub(super) endpoint: Option<KeptEndpoint>,
 }
@@ -108,6 +111,7 @@ impl Memory {
             machine: None,
             node: None,
             held: false,
+            copy_for_the_end: None,
             endpoint: None,
         }
     }

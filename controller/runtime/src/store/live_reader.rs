@@ -15,6 +15,7 @@ use super::{
     index::Index,
     live_remediations::find_gone,
     object::{Key, Kind, Served, api, list, list_pages},
+    shared_reads::SharedReads,
 };
 
 /// Reads objects of the management cluster, some of them into the index. It changes none.
@@ -22,6 +23,7 @@ pub(crate) struct LiveReader {
     client: Client,
     served: Arc<Served>,
     index: Arc<Index>,
+    clusters: SharedReads,
 }
 
 impl LiveReader {
@@ -30,6 +32,7 @@ impl LiveReader {
             client,
             served,
             index,
+            clusters: SharedReads::default(),
         }
     }
 
@@ -44,6 +47,12 @@ impl LiveReader {
             self.index.apply(kind, object);
         }
         Ok(())
+    }
+
+    /// Reads a Cluster into the index, if it exists. Hosts of one cluster fail together, so the read is shared.
+    pub(crate) async fn cluster(&self, key: &Key) -> Result<(), ApiError> {
+        let read = || self.read(Kind::Cluster, key);
+        self.clusters.read(key, read).await
     }
 
     /// Lists a kind into the index, for objects that are not found by name.

@@ -32,13 +32,24 @@ use crate::rack::{Action, Rule, SimHost};
 const AT_ONCE: usize = 32;
 /// Timeout of all hosts together on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(900);
+/// The step of a remediation that has ended well.
+const SUCCEEDED: &str = "Succeeded";
 
 /// The observed remediation of one host.
 #[derive(Debug, Clone, Default)]
 struct Track {
     steps: Vec<(Instant, String)>,
     reasons: BTreeSet<String>,
+    /// The step that its object shows.
+    shown: String,
     gone: bool,
+}
+
+impl Track {
+    /// Whether it has ended well, and its object shows that.
+    fn is_back(&self) -> bool {
+        self.shown == SUCCEEDED && self.steps.last().is_some_and(|(_, step)| step == SUCCEEDED)
+    }
 }
 
 #[derive(Default)]
@@ -154,7 +165,8 @@ impl<'a> Crowd<'a> {
                 }
             },
         ));
-        tasks.spawn(follow(stage.remediations(), seen.clone()));
+        tasks.spawn(follow(stage.remediations(), seen.clone(), show));
+        tasks.spawn(follow(stage.remediation_states(), seen.clone(), record));
         Ok(Self {
             stage,
             controller: controller.to_owned(),
@@ -208,7 +220,7 @@ impl<'a> Crowd<'a> {
             .await?;
         let living = |name: &str| !dead.contains(name);
         self.until("live hosts are back", |name, track| {
-            !living(name) || track.steps.last().is_some_and(|(_, s)| s == "Succeeded")
+            !living(name) || track.is_back()
         })
         .await?;
         let mut round = Round {
@@ -268,10 +280,8 @@ impl<'a> Crowd<'a> {
         for host in &self.hosts {
             host.clear_faults();
         }
-        self.until("all hosts are back", |_, track| {
-            track.steps.last().is_some_and(|(_, s)| s == "Succeeded")
-        })
-        .await?;
+        self.until("all hosts are back", |_, track| track.is_back())
+            .await?;
         self.each(|name| self.stage.withdraw(name)).await?;
         self.until("no remediation is left", |_, track| track.gone)
             .await
@@ -357,8 +367,12 @@ fn spent(after: Usage, before: Usage) -> Usage {
     }
 }
 
-/// Records every version of every remediation.
-async fn follow(api: Api<DynamicObject>, seen: Arc<Seen>) {
+/// Passes on every version of every object, and whether it is gone.
+async fn follow(
+    api: Api<DynamicObject>,
+    seen: Arc<Seen>,
+    note: impl Fn(&DynamicObject, bool, &mut BTreeMap<String, Track>),
+) {
     let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
     while let Some(event) = events.next().await {
         let (object, gone) = match event {
@@ -366,18 +380,31 @@ async fn follow(api: Api<DynamicObject>, seen: Arc<Seen>) {
             Ok(Event::Delete(object)) => (object, true),
             Ok(Event::Init | Event::InitDone) | Err(_) => continue,
         };
-        let annotation = object.annotations().get("rackhand.dev/state");
-        let state: Value = annotation
-            .and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (step, reason) = (text(&state["state"]["step"]), text(&state["reason"]));
-        let mut tracks = seen.tracks.lock();
-        let track = tracks.entry(object.name_any()).or_default();
-        track.gone = gone;
-        track.reasons.insert(reason);
-        if track.steps.last().map(|(_, last)| last) != Some(&step) {
-            track.steps.push((Instant::now(), step));
-        }
+        note(&object, gone, &mut seen.tracks.lock());
+    }
+}
+
+/// What the object of a remediation shows.
+fn show(object: &DynamicObject, gone: bool, tracks: &mut BTreeMap<String, Track>) {
+    let annotation = object.annotations().get("rackhand.dev/state");
+    let copy: Value = annotation
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let track = tracks.entry(object.name_any()).or_default();
+    track.gone = gone;
+    track.shown = text(&copy["state"]["step"]);
+    track.reasons.insert(text(&copy["reason"]));
+}
+
+/// What is recorded about a remediation.
+fn record(object: &DynamicObject, gone: bool, tracks: &mut BTreeMap<String, Track>) {
+    let spec = &object.data["spec"];
+    let (Some(name), Some(step)) = (spec["name"].as_str(), spec["state"]["step"].as_str()) else {
+        return;
+    };
+    let track = tracks.entry(name.to_owned()).or_default();
+    if !gone && track.steps.last().is_none_or(|(_, last)| last != step) {
+        track.steps.push((Instant::now(), step.to_owned()));
     }
 }

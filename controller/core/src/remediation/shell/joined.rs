@@ -12,8 +12,8 @@ use jiff::Timestamp;
 
 use super::Shell;
 use crate::remediation::{
-    Collected, Decision, Evictions, Next, Observation, OperationView, PodDeletions, State, Step,
-    step,
+    Collected, Decision, Evictions, Next, Observation, OperationView, OtherNodes, PodDeletions,
+    State, Step, step,
 };
 
 /// Most steps that one write records.
@@ -31,7 +31,7 @@ impl Shell {
             }
             let o = of_unwritten_state(o, &decision.state);
             let next = step(&o, Some(&decision.state), now);
-            if next.next != Next::Write || !self.may_join(&decision.state, &next.state) {
+            if next.next != Next::Write || !self.may_join(&o, &decision.state, &next.state) {
                 break;
             }
             decision = joined(decision, next);
@@ -40,7 +40,7 @@ impl Shell {
     }
 
     /// Whether `next` may be recorded with `unwritten`, which follows from the recorded state.
-    fn may_join(&self, unwritten: &State, next: &State) -> bool {
+    fn may_join(&self, o: &Observation, unwritten: &State, next: &State) -> bool {
         let recorded = self.state.as_ref();
         let from = recorded.map(|s| s.step);
         match (unwritten.step, next.step) {
@@ -54,8 +54,11 @@ impl Shell {
                     && next.attempt.lease_at_off.is_some()
                     && self.node.is_read_after_end()
             }
-            // F9: the taint is recorded as ours before it is set.
-            (Step::Tainting, Step::Tainting) => from == Some(Step::ConfirmingOff),
+            // F9: the taint is recorded as ours before it is set. F14: the Nodes were compared for that.
+            (Step::Tainting, Step::Tainting) => {
+                from == Some(Step::ConfirmingOff)
+                    && matches!(o.other_nodes, OtherNodes::Compared(_))
+            }
             // The hold key is given up to the owner, who has the host as off (F16).
             (Step::PoweringOn, Step::PoweringOn) => {
                 let is_released = |s: &State| s.attempt.handover.released.is_some();

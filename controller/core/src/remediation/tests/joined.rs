@@ -141,6 +141,16 @@ fn f9_taint_is_recorded_as_ours_with_its_step_and_set_after_that() {
 }
 
 #[test]
+fn f14_taint_is_not_recorded_as_ours_before_the_nodes_were_compared() {
+    let mut o = mk_held();
+    o.power = mk_power(100, PowerState::Off);
+    o.other_nodes = OtherNodes::NotCompared;
+    let shell = mk_shell(Some(&mk_state(Step::ConfirmingOff)));
+    let s = records(&shell, &o, 101);
+    assert_eq!((s.step, s.attempt.taint), (Step::Tainting, None));
+}
+
+#[test]
 fn f4_outcome_of_the_power_off_is_not_that_of_the_power_on() {
     let mut o = mk_direct();
     node(&mut o).taint = Taint::Ours;

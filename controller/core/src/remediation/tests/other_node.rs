@@ -377,3 +377,28 @@ fn f14_machine_that_joins_after_the_power_on_is_waited_for() {
         (Step::Retrying, "OtherNodeOnHost")
     );
 }
+
+#[test]
+fn f14_nodes_are_compared_live_once_the_lease_is_quiet_and_the_taint_is_next() {
+    let comparison =
+        |s: &State, o: &Observation, now| node_comparison(Some(s), None, &o.workload, at(now));
+    let mut o = mk_held();
+    let mut state = mk_state(Step::ConfirmingOff);
+    let quiet = node(&mut o).lease_quiet_at().unwrap();
+    let quiet = quiet.duration_since(at(0)).as_secs();
+    assert_eq!(
+        comparison(&state, &o, quiet - 1),
+        NodeComparison::None,
+        "waited for"
+    );
+    assert_eq!(comparison(&state, &o, quiet), NodeComparison::Live);
+    state.attempt.taint = Some(TaintOwner::Us);
+    assert_eq!(
+        comparison(&state, &o, quiet),
+        NodeComparison::None,
+        "moved before"
+    );
+    state.attempt.taint = None;
+    node(&mut o).lease = None;
+    assert_eq!(comparison(&state, &o, 0), NodeComparison::Live, "no Lease");
+}

@@ -400,12 +400,15 @@ impl Owner {
             return;
         };
         let loss = host.loss.readings.loss();
-        let is_open = host.published.get(&Signal::PowerLost) == Some(&ConditionStatus::True);
+        let published = host.published.get(&Signal::PowerLost).copied();
+        let is_open = published == Some(ConditionStatus::True);
         let is_due = host.read_after.is_none_or(|at| at <= now);
-        let is_read_twice = loss.is_some_and(|loss| loss.is_read_twice());
-        if is_read_twice && !is_open && !host.is_reading && is_due {
-            self.read_node(tasks, id, now);
-        } else if is_open || host.loss.readings.is_on() {
+        let switched = loss.and_then(|loss| self.switched(host, loss.on));
+        if host.loss.needs_node(published, switched.as_ref()) {
+            if !host.is_reading && is_due {
+                self.read_node(tasks, id, now);
+            }
+        } else if is_open || switched.is_some() || host.loss.readings.is_on() {
             self.decide_power(tasks, id, now);
         }
         self.decide_os(tasks, id);

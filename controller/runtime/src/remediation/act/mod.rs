@@ -282,7 +282,10 @@ async fn set_finalizer(
     if on {
         list.push(ours.into());
     }
-    let mut body = json!({ "metadata": { "finalizers": list } });
+    // With our finalizer goes what people are shown of the end.
+    let copy = memory.copy_for_the_end.take().filter(|_| !on);
+    let mut body = copy.unwrap_or_else(|| json!({}));
+    body["metadata"]["finalizers"] = json!(list);
     let block = o.object.move_block;
     if on && block.is_missing() {
         body["metadata"]["annotations"][BLOCK_MOVE_ANNOTATION] = move_block(&scope.uid).into();

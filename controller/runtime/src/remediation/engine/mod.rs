@@ -53,10 +53,11 @@ impl From<ApiError> for ReconcileError {
 }
 
 /// Whether the decision holds the host: by the hold key, or by the power-off where there is no BareMetalHost.
-fn takes_hold(state: Option<&State>, decision: &Decision) -> bool {
+fn takes_hold(state: Option<&State>, o: &Observation, decision: &Decision) -> bool {
     let holding = state.is_some_and(|s| s.step == Step::Holding);
-    holding
-        && (decision.next == Next::Do(Command::AddHold) || decision.state.step == Step::PoweringOff)
+    let is_held = o.bmh.as_ref().is_some_and(|b| b.our_hold);
+    let takes_off = decision.state.step == Step::PoweringOff && !is_held;
+    holding && (decision.next == Next::Do(Command::AddHold) || takes_off)
 }
 
 /// Logs a failed iteration. That somebody else wrote the object first is no warning, unless it happens again and
@@ -170,10 +171,11 @@ impl RemediationLoop {
         {
             Ok(seen) => seen,
             Err(reason) => {
-                self.recorder
+                let copied_at = self
+                    .recorder
                     .report_reason(&self.recording, &mut self.memory, &reason, self.until, now)
                     .await?;
-                return Ok(Iteration::Turn(Turn::Wait(None)));
+                return Ok(Iteration::Turn(Turn::Wait(copied_at)));
             }
         };
         let Some((observation, decision)) = self.decide(seen, now).await? else {
@@ -215,7 +217,14 @@ impl RemediationLoop {
                     self.recorder
                         .outcome_metrics
                         .removing_finalizer(outcome, &decision.reason);
+                    self.memory.copy_for_the_end = self.recorder.copy_for_the_end(
+                        &self.recording,
+                        &self.memory,
+                        &decision.reason,
+                        now,
+                    )?;
                 }
+                let with_copy = self.memory.copy_for_the_end.is_some();
                 let begun =
                     act::carry_out(&self.acting, &mut self.memory, &command, &observation).await;
                 if let Err(ReconcileError::Failed(error)) = &begun {
@@ -229,6 +238,9 @@ impl RemediationLoop {
                     self.observer
                         .follow(&self.observing, &mut self.memory, &host);
                 }
+                if with_copy {
+                    self.recorder.copied(&self.memory);
+                }
                 if matches!(command, Command::RemoveFinalizer(_)) {
                     let ended = self.recorder.outcome_metrics.finalizer_removed();
                     report::count(&self.recording, &self.memory, ended);
@@ -237,7 +249,8 @@ impl RemediationLoop {
                 Ok(Iteration::Turn(Turn::Did(command)))
             }
             Next::Wait(until) => {
-                self.recorder
+                let copied_at = self
+                    .recorder
                     .report_reason(
                         &self.recording,
                         &mut self.memory,
@@ -246,6 +259,7 @@ impl RemediationLoop {
                         now,
                     )
                     .await?;
+                let until = copied_at.map_or(until, |due| until.min(due));
                 Ok(Iteration::Turn(Turn::Wait(Some(until))))
             }
             Next::Done(outcome) => {
@@ -298,7 +312,7 @@ impl RemediationLoop {
         {
             return Ok(None);
         }
-        if takes_hold(self.memory.shell.state.as_ref(), &decision)
+        if takes_hold(self.memory.shell.state.as_ref(), &observation, &decision)
             && !observation.object.paused
             && live_reads::finds_pause(&self.observing, &seen.target).await?
         {

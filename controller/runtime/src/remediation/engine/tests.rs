@@ -580,6 +580,14 @@ async fn f13_policies_and_labels_are_read_live_before_a_beginning() {
     let fixture = with_policies().await;
     let seen = basis(&fixture);
     assert_eq!(fixture.engine().read_policies(&seen).await, Ok(false));
+    // Where there is no policy, nothing selects by labels.
+    let changed = json!({ "metadata": { "labels": { "touched": "yes" } } });
+    fixture.objects.change(MACHINE, &changed);
+    assert_eq!(fixture.engine().read_policies(&seen).await, Ok(false));
+    let policy = put_policy(&fixture);
+    fixture.index.apply(Kind::PowerPolicy, policy);
+    let seen = basis(&fixture);
+    assert_eq!(fixture.engine().read_policies(&seen).await, Ok(true));
     // Labels of the Machine and annotations of the BareMetalHost, which no watch has shown.
     for path in [MACHINE, HOST] {
         let seen = basis(&fixture);
@@ -741,4 +749,85 @@ async fn taint_has_a_time_only_if_that_is_switched_on() {
         assert_eq!(taint["key"], "node.kubernetes.io/out-of-service", "{node}");
         assert_eq!(taint["timeAdded"].is_string(), has_time, "{node}");
     }
+}
+
+/// The step that a PowerRemediation shows.
+fn shown_step(fixture: &Fixture) -> String {
+    let object = fixture.objects.get(REMEDIATION).unwrap();
+    let step = object.pointer("/status/step").and_then(Value::as_str);
+    step.unwrap_or_default().to_owned()
+}
+
+async fn reports(
+    engine: &mut RemediationLoop,
+    reason: &Reason,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let RemediationLoop {
+        recorder,
+        recording,
+        memory,
+        ..
+    } = engine;
+    let reported = recorder.report_reason(recording, memory, reason, None, now);
+    match reported.await {
+        Ok(due) => due,
+        Err(_) => panic!("nothing was reported"),
+    }
+}
+
+#[tokio::test]
+async fn l1_step_that_is_passed_at_once_is_shown_once_the_remediation_waits_in_it() {
+    let tainting = state(Step::Tainting);
+    let fixture = Fixture::new(&tainting).await;
+    let mut engine = fixture.engine();
+    observed(&mut engine).await;
+    let now = Timestamp::now();
+    engine
+        .record(&tainting, &Reason::Tainting, now)
+        .await
+        .ok()
+        .unwrap();
+    let mut draining = tainting;
+    draining.step = Step::Draining;
+    let pods = Reason::Draining("pods".into());
+    engine.record(&draining, &pods, now).await.ok().unwrap();
+    let stored = fixture.objects.get(STATE).unwrap();
+    assert_eq!(stored.pointer("/spec/state/step"), Some(&json!("Draining")));
+    assert_eq!(shown_step(&fixture), "Tainting");
+    let later = now + Duration::from_secs(1);
+    let due = reports(&mut engine, &pods, later).await.unwrap();
+    assert!(
+        due > later && due <= later + Duration::from_secs(10),
+        "{due}"
+    );
+    assert_eq!(shown_step(&fixture), "Tainting", "a moment ago");
+    assert_eq!(reports(&mut engine, &pods, due).await, None);
+    assert_eq!(shown_step(&fixture), "Draining");
+    // What somebody has to act on is shown at once.
+    let mut on = draining;
+    on.step = Step::PoweringOn;
+    engine
+        .record(&on, &Reason::PowerOnRunning, now)
+        .await
+        .ok()
+        .unwrap();
+    assert_eq!(shown_step(&fixture), "Draining");
+    let away = Reason::AgentUnreachable("a".into());
+    assert_eq!(reports(&mut engine, &away, now).await, None);
+    assert_eq!(shown_step(&fixture), "PoweringOn");
+    // The status of a PowerRemediation is no part of the removal of its finalizer.
+    on.step = Step::Booting;
+    engine
+        .record(&on, &Reason::Booting, now)
+        .await
+        .ok()
+        .unwrap();
+    on.step = Step::Succeeded;
+    engine
+        .record(&on, &Reason::Recovered, now)
+        .await
+        .ok()
+        .unwrap();
+    assert_eq!(shown_step(&fixture), "Succeeded");
 }

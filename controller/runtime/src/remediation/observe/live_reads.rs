@@ -207,7 +207,7 @@ pub(in crate::remediation) async fn finds_pause(
     let Some(cluster) = target.cluster.as_ref().filter(|c| **c != Key::local()) else {
         return Ok(false);
     };
-    scope.context.reader.read(Kind::Cluster, cluster).await?;
+    scope.context.reader.cluster(cluster).await?;
     let entry = scope.context.index.cluster(cluster);
     let view = entry.and_then(|entry| entry.view.ok());
     Ok(view.is_some_and(|cluster| cluster.is_paused()))

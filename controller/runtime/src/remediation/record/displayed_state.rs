@@ -11,7 +11,9 @@ use rackhand_api::{
     kinds::power_remediation::PowerRemediationStatus,
     names::{BLOCKED_ANNOTATION, STATE_ANNOTATION},
 };
-use rackhand_core::remediation::{Phase, Reason, State, is_passed_at_once, on_wall};
+use rackhand_core::remediation::{
+    Phase, Reason, State, copy_is_due_at, is_passed_at_once, on_wall,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -43,6 +45,8 @@ pub(in crate::remediation) struct RecordedStatus {
     pub(in crate::remediation) shown: Option<DisplayedReason>,
     /// The state of which the object has a copy, if this process has written it.
     copied: Option<State>,
+    /// The first wait since a state was recorded without its copy.
+    waits_since: Option<Timestamp>,
     status: Option<Value>,
 }
 
@@ -50,6 +54,21 @@ impl RecordedStatus {
     /// Whether the object has a copy of this state, as far as this process knows.
     pub(super) fn is_copied(&self, state: Option<&State>) -> bool {
         self.copied.as_ref() == state
+    }
+
+    /// When the copy of this state, which was recorded without it, is due while the remediation waits; `None`: now, or
+    /// the object has one.
+    pub(super) fn copy_is_due_at(
+        &mut self,
+        state: Option<&State>,
+        reason: &Reason,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        // A process that has just started tells what it does.
+        self.copied.as_ref()?;
+        let state = state.filter(|state| self.copied.as_ref() != Some(state))?;
+        let since = *self.waits_since.get_or_insert(now);
+        copy_is_due_at(state, reason, since, now)
     }
 }
 
@@ -192,7 +211,11 @@ impl StateRecorder {
             ahead: clock::wall_ahead(),
         };
         let before = memory.shell.state.as_ref();
-        let is_passed = state.is_some_and(|after| is_passed_at_once(before, after, reason));
+        let is_passed = state.is_some_and(|after| {
+            let goes_with_finalizer = ends_with_finalizer(scope, memory, after);
+            is_passed_at_once(before, after, reason, goes_with_finalizer)
+        });
+        self.recorded.waits_since = None;
         if is_passed {
             // Recorded below.
         } else if scope.id.kind == Kind::PowerRemediation {
@@ -229,6 +252,32 @@ impl StateRecorder {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The copy of the state that is recorded last, to be written with the removal of our finalizer; `None` if the
+    /// object has it, or shows it in its status.
+    pub(in crate::remediation) fn copy_for_the_end(
+        &self,
+        scope: &Scope,
+        memory: &Memory,
+        reason: &Reason,
+        now: Timestamp,
+    ) -> Result<Option<Value>, ReconcileError> {
+        let state = memory.shell.state.as_ref();
+        if scope.id.kind != Kind::Metal3Remediation || self.recorded.is_copied(state) {
+            return Ok(None);
+        }
+        let time = StepTime {
+            until: None,
+            now,
+            ahead: clock::wall_ahead(),
+        };
+        Ok(Some(metal3_copy(memory, state, reason, time)?))
+    }
+
+    /// The object has a copy of the state that is recorded last.
+    pub(in crate::remediation) fn copied(&mut self, memory: &Memory) {
+        self.recorded.copied.clone_from(&memory.shell.state);
     }
 
     /// Reports a stored state that cannot be parsed, which is left as it is.
@@ -381,6 +430,14 @@ async fn record_power(
         .await
 }
 
+/// Whether the end is followed by the removal of our finalizer from an object whose copy is an annotation.
+fn ends_with_finalizer(scope: &Scope, memory: &Memory, end: &State) -> bool {
+    let ours = finalizer(scope.id.kind);
+    let object = memory.snapshot.object.as_ref();
+    let has_ours = object.is_some_and(|e| e.object.finalizers().iter().any(|f| f == ours));
+    scope.id.kind == Kind::Metal3Remediation && has_ours && end.finalizer && end.rival.is_none()
+}
+
 async fn record_metal3(
     scope: &Scope,
     memory: &mut Memory,
@@ -388,6 +445,20 @@ async fn record_metal3(
     reason: &Reason,
     time: StepTime,
 ) -> Result<(), ReconcileError> {
+    let body = metal3_copy(memory, state, reason, time)?;
+    let records = &scope.context.records;
+    records
+        .patch(scope, memory, "remediation_state", body, false)
+        .await
+}
+
+/// The patch of a Metal3Remediation with the copy of a state.
+fn metal3_copy(
+    memory: &Memory,
+    state: Option<&State>,
+    reason: &Reason,
+    time: StepTime,
+) -> Result<Value, ReconcileError> {
     let entry = memory.snapshot.object.clone().ok_or(ReconcileError::Gone)?;
     let there = entry.object.annotations().get(STATE_ANNOTATION);
     let there = there.and_then(|text| serde_json::from_str::<Annotation>(text).ok());
@@ -403,11 +474,7 @@ async fn record_metal3(
     if entry.object.annotations().contains_key(BLOCKED_ANNOTATION) {
         body["metadata"]["annotations"][BLOCKED_ANNOTATION] = Value::Null;
     }
-    scope
-        .context
-        .records
-        .patch(scope, memory, "remediation_state", body, false)
-        .await
+    Ok(body)
 }
 
 #[cfg(test)]

@@ -82,7 +82,8 @@ impl StateRecorder {
         Ok(())
     }
 
-    /// Reports the reason of a wait, once per reason.
+    /// Reports the reason of a wait, once per reason. Returns when the copy of the state is written, if it is not due
+    /// yet.
     pub(in crate::remediation) async fn report_reason(
         &mut self,
         scope: &Scope,
@@ -90,7 +91,7 @@ impl StateRecorder {
         reason: &Reason,
         until: Option<Timestamp>,
         now: Timestamp,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<Option<Timestamp>, ReconcileError> {
         let state = memory.shell.state.clone();
         if let Some(state) = &state {
             show(scope, memory, state, reason);
@@ -103,7 +104,11 @@ impl StateRecorder {
         };
         let old = self.recorded.shown.clone();
         if old.as_ref() == Some(&new) && self.recorded.is_copied(state.as_ref()) {
-            return Ok(());
+            return Ok(None);
+        }
+        let due = self.recorded.copy_is_due_at(state.as_ref(), reason, now);
+        if due.is_some() && !new.overdue {
+            return Ok(due);
         }
         let is_new = old.as_ref().map(|s| s.label) != Some(new.label);
         if reason.is_blocked() && is_new && !reason.is_reported_once_for_many() {
@@ -115,7 +120,8 @@ impl StateRecorder {
             scope.emit_event(true, "Overdue", &message);
         }
         self.record(scope, memory, state.as_ref(), reason, until, now)
-            .await
+            .await?;
+        Ok(None)
     }
 
     /// Reports repeated failures in the object, if it can be written (L1).

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use rackhand_identity::{IdentityMatch, compare_system_uuids};
 
 use super::super::{
-    OperationView, State, Step, TaintOwner, observation::workload_view::renewal_limit,
+    OperationView, State, Step, TaintOwner, WorkloadView, observation::workload_view::renewal_limit,
 };
 
 /// Longest text of a Node in a message.
@@ -124,10 +124,11 @@ pub enum NodeComparison {
 }
 
 /// How the Nodes are compared for the next decision (F14): live before the first power-off of an attempt, before
-/// each later one that nothing was moved for, and before the taint.
+/// each later one that nothing was moved for, and before the taint, which may be recorded as ours with its step.
 pub fn node_comparison(
     state: Option<&State>,
     operation: Option<&OperationView>,
+    workload: &WorkloadView,
     now: Timestamp,
 ) -> NodeComparison {
     let Some(s) = state else {
@@ -135,6 +136,9 @@ pub fn node_comparison(
     };
     let is_ours = s.attempt.taint == Some(TaintOwner::Us);
     let is_due = s.retry_at.is_none_or(|at| at <= now);
+    // Until then the Lease is waited for.
+    let is_quiet = matches!(workload, WorkloadView::Present(node)
+        if node.lease_quiet_at().is_none_or(|quiet| quiet <= now));
     match s.step {
         Step::Pending | Step::Retrying | Step::Booting | Step::Restoring => NodeComparison::Indexed,
         Step::Holding => NodeComparison::Live,
@@ -144,6 +148,7 @@ pub fn node_comparison(
             NodeComparison::Live
         }
         Step::ConfirmingOff if s.attempt.node.is_none() => NodeComparison::Live,
+        Step::ConfirmingOff if s.attempt.taint.is_none() && is_quiet => NodeComparison::Live,
         Step::Tainting if !is_ours => NodeComparison::Live,
         _ => NodeComparison::None,
     }

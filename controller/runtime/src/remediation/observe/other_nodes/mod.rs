@@ -48,7 +48,7 @@ pub(super) async fn compare(
     operation: Option<&OperationView>,
     now: Timestamp,
 ) -> OtherNodes {
-    let comparison = node_comparison(subject.state, operation, now);
+    let comparison = node_comparison(subject.state, operation, subject.workload, now);
     let Some(cluster) = compared_cluster(subject, comparison) else {
         return OtherNodes::NotCompared;
     };

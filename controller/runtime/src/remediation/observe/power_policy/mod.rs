@@ -261,7 +261,9 @@ impl Observer {
         let is_read = self
             .labels_read
             .is_some_and(|at| asked.duration_since(at) < LABELS_AGE);
-        if !is_read {
+        // Without a policy, as the list has shown, no label selects anything.
+        let may_select = !scope.context.index.power_policies().is_empty();
+        if may_select && !is_read {
             for (kind, key) in &observed.objects {
                 let read = scope.context.reader.read(*kind, key).await;
                 read.map_err(|why| unread(&why))?;
