@@ -13,6 +13,7 @@ use rackhand_core::remediation::{
 
 use crate::{
     actions::Fault,
+    judge::is_end,
     observe::bound_pod,
     operation::{Op, is_interrupt, reading},
     outlets::outlet_reading,
@@ -73,7 +74,11 @@ pub enum Breakage {
     OwnerBypassed,
     LeaseIsReport,
     KeptBegins,
+    KeptEnds,
+    KeptPowersOff,
+    KeptPowersOn,
     KeptTaints,
+    ChangedUntainted,
     TaintUnrecorded,
     HoldUnrecorded,
     UpdateUnread,
@@ -81,7 +86,7 @@ pub enum Breakage {
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 57] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -131,7 +136,11 @@ impl Breakage {
         Self::OwnerBypassed,
         Self::LeaseIsReport,
         Self::KeptBegins,
+        Self::KeptEnds,
+        Self::KeptPowersOff,
+        Self::KeptPowersOn,
         Self::KeptTaints,
+        Self::ChangedUntainted,
         Self::TaintUnrecorded,
         Self::HoldUnrecorded,
         Self::UpdateUnread,
@@ -188,6 +197,10 @@ impl Breakage {
             Self::OwnerBypassed => "the agent switches on a host that Ironic has as off",
             Self::LeaseIsReport => "a renewed Lease counts as a report of the Node",
             Self::KeptBegins => "a remediation begins on a Node that was read long before",
+            Self::KeptEnds => "a remediation ends on a Node that was read before",
+            Self::KeptPowersOff => "the first power-off rests on a Node that was read before",
+            Self::KeptPowersOn => "the host is switched on by a Node that was read long before",
+            Self::ChangedUntainted => "the taint is removed from a Node that has changed since",
             Self::KeptTaints => "the taint is set on a Node that was read long before",
             Self::TaintUnrecorded => "the taint is set with the write that records it as ours",
             Self::HoldUnrecorded => "the hold is set with the write that takes the host",
@@ -208,7 +221,11 @@ impl Breakage {
             Self::LeaseIsReport => (false, &[Fault::Recovers]),
             // A beginning waits for the claim of a new leader.
             Self::KeptBegins => (false, &[Fault::Crash, Fault::Delay, Fault::Recovers]),
-            Self::KeptTaints => (false, &[Fault::NodeReplaced]),
+            Self::KeptTaints | Self::KeptEnds | Self::KeptPowersOff | Self::ChangedUntainted => {
+                (false, &[Fault::NodeReplaced])
+            }
+            // A power-on waits for the claim of a new leader.
+            Self::KeptPowersOn => (false, &[Fault::Crash, Fault::Delay, Fault::NodeReplaced]),
             Self::TaintUnrecorded => (false, &[Fault::Deleted]),
             Self::HoldUnrecorded => (true, &[Fault::Crash, Fault::Deleted]),
             Self::UpdateUnread => (false, &[Fault::FlashBegins]),
@@ -512,6 +529,9 @@ impl Breakage {
     pub fn keeps_reading(self, d: &Decision) -> bool {
         match self {
             Self::KeptBegins => d.state.step == Step::Holding,
+            Self::KeptEnds => d.next == Next::Write && is_end(d.state.step),
+            Self::KeptPowersOff => matches!(d.next, Next::Do(Command::PowerOff { .. })),
+            Self::KeptPowersOn => matches!(d.next, Next::Do(Command::PowerOn { .. })),
             Self::KeptTaints => d.state.step == Step::Tainting,
             _ => false,
         }

@@ -46,6 +46,7 @@ impl World {
             }
             next => {
                 self.judge_beginning(&d.state);
+                self.judge_reading(&d.state, &next);
                 let is_off = matches!(next, Next::Do(Command::PowerOff { .. }));
                 let recorded = self.process.shell.state.as_ref();
                 let is_passed =
@@ -309,6 +310,9 @@ impl World {
                 self.node.taint = Taint::Ours;
             }
             Command::RemoveTaint => {
+                if held.changed.node {
+                    self.broken(Wrong::Unseen);
+                }
                 self.judge_return(state);
                 self.node.taint = Taint::Absent;
             }
@@ -402,9 +406,8 @@ impl World {
             // A host that comes on is switched off again before it boots (F3), so that no run within the
             // budget shows what the version of the pod prevents.
             Next::Do(Command::DeletePods { .. }) => return held.changed.pod,
-            Next::Do(Command::AddTaint | Command::RemoveTaint) => {
-                (held.changed.node, Breakage::NodeVersionIgnored)
-            }
+            Next::Do(Command::AddTaint) => (held.changed.node, Breakage::NodeVersionIgnored),
+            Next::Do(Command::RemoveTaint) => (held.changed.node, Breakage::ChangedUntainted),
             Next::Do(Command::AddHold | Command::RenewHold | Command::RemoveHold) => {
                 (held.changed.host, Breakage::HostVersionIgnored)
             }

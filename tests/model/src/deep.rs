@@ -14,7 +14,7 @@ use crate::{
     causes, checks, copies,
     election::Election,
     explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
-    maintenance, policies, rack,
+    lists, maintenance, policies, rack,
     setting::Setting,
     signals,
 };
@@ -132,6 +132,10 @@ pub fn worlds() -> Vec<World> {
         signals::explore(signals::Setting { budget, breakage }, bounds)
     });
     let breakage = None;
+    let lists = World::whole("lists", move |bounds| {
+        lists::explore(lists::Setting { budget, breakage }, bounds)
+    });
+    let breakage = None;
     let planned = World::whole("maintenance", move |bounds| {
         maintenance::explore(maintenance::Setting { budget, breakage }, bounds)
     });
@@ -145,7 +149,7 @@ pub fn worlds() -> Vec<World> {
             explore_election(world.clone(), bounds)
         })
     });
-    let small = [policies, causes, signals, planned, copies, drift].into_iter();
+    let small = [policies, causes, signals, lists, planned, copies, drift].into_iter();
     let large = checks.chain(remediations).chain(racks);
     small.chain(large).chain([election]).collect()
 }

@@ -1,7 +1,7 @@
 //! Rules that an act can break, and what judges the acts of the controller by what is true in the world.
 
 use rackhand_core::remediation::{
-    LATEST_READING_AGE, Mode, OffEvidence, State, Step, Taint, operation_id,
+    Command, LATEST_READING_AGE, Mode, Next, OffEvidence, State, Step, Taint, operation_id,
 };
 
 use crate::{
@@ -54,6 +54,13 @@ pub enum Wrong {
     Recovered,
     /// The host lost its power while its firmware was written.
     Bricked,
+    /// F12: a change of the Node that had to be read was not seen.
+    Unseen,
+}
+
+/// Whether a remediation is over with this step, or goes to its end.
+pub(crate) fn is_end(step: Step) -> bool {
+    step.is_terminal() || step == Step::Aborting
 }
 
 impl World {
@@ -88,6 +95,26 @@ impl World {
         let runs = self.registration == Registration::Pinned && self.node.ready;
         if begins && is_old && runs {
             self.broken(Wrong::Recovered);
+        }
+    }
+
+    /// F12: what rests on the Node rests on it as it is, or as it was a moment ago.
+    pub(crate) fn judge_reading(&mut self, decided: &State, next: &Next) {
+        let shell = &self.process.shell;
+        let Some(kept) = shell.node.kept.as_ref().filter(|kept| !kept.is_live) else {
+            return;
+        };
+        let stands_until = kept.asked.checked_add(LATEST_READING_AGE);
+        let is_old = stands_until.is_ok_and(|until| until <= NOW);
+        let before = shell.state.as_ref().map(|before| before.step);
+        let rests_on_it = match next {
+            Next::Do(Command::PowerOff { .. }) => decided.mode == Mode::Direct,
+            Next::Do(Command::PowerOn { .. }) => is_old,
+            Next::Write => before != Some(decided.step) && is_end(decided.step),
+            _ => false,
+        };
+        if rests_on_it && self.is_watch_behind() {
+            self.broken(Wrong::Unseen);
         }
     }
 

@@ -19,6 +19,7 @@ pub mod election;
 pub mod explore;
 mod fingerprint;
 pub mod judge;
+pub mod lists;
 pub mod liveness;
 pub mod maintenance;
 pub mod observe;

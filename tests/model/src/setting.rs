@@ -390,6 +390,9 @@ impl Model for Setting {
             Property::always("F11: a recovered Node is left alone", |_, w: &World| {
                 !is(w, Wrong::Recovered)
             }),
+            Property::always("F12: a change of the Node is seen", |_, w: &World| {
+                !is(w, Wrong::Unseen)
+            }),
             Property::always(
                 "no power is cut while firmware is written",
                 |_, w: &World| !is(w, Wrong::Bricked),

@@ -10,7 +10,7 @@ use rackhand_model::{
     causes, checks, copies, deep,
     election::{Broken, Election},
     explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
-    maintenance, policies, rack,
+    lists, maintenance, policies, rack,
     replay::replay,
     setting::Setting,
     signals,
@@ -120,6 +120,27 @@ fn power_lost_is_said_only_of_hosts_that_have_lost_it() {
     };
     let report = holds(signals::explore(setting, Bounds::threads(1)));
     assert!(report.states > 1_000, "{} states", report.states);
+}
+
+#[test]
+fn f4_shared_list_answers_only_with_what_was_true_since_the_question() {
+    let setting = lists::Setting {
+        budget: 1,
+        breakage: None,
+    };
+    let report = holds(lists::explore(setting, Bounds::threads(1)));
+    assert!(report.states > 200, "{} states", report.states);
+}
+
+#[test]
+fn every_breakage_of_shared_lists_is_found() {
+    for breakage in lists::Breakage::ALL {
+        let setting = lists::Setting::broken(breakage);
+        let report = lists::explore(setting, Bounds::threads(1));
+        let found = report.found.first();
+        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
+        assert!(!found.story.is_empty());
+    }
 }
 
 #[test]

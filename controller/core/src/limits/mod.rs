@@ -1,5 +1,6 @@
-//! What holds a remediation back: concurrency, PowerPolicies, an owner of the power, and how often its host was remediated.
+//! What holds a remediation back: concurrency, a slow API server, PowerPolicies, an owner of the power, and how often its host was remediated.
 
+pub mod beginnings;
 pub mod concurrency;
 pub mod power_owner;
 pub mod power_policy;

@@ -22,7 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     checks::handover::SETTLE,
     checks::machines,
-    limits::concurrency::ActiveRemediation,
+    limits::concurrency::{ActiveRemediation, Urgency},
     limits::power_policy::{PastAttempt, PowerPolicy, Rule},
     remediation::Progress,
 };
@@ -337,6 +337,7 @@ fn active(
             .map(|(cluster, node)| format!("{cluster}/{node}")),
         bmc: None,
         control_plane_of: Vec::new(),
+        urgency: Urgency::unknown(),
         policy: host.facts.policy.clone(),
     }
 }

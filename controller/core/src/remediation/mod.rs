@@ -54,7 +54,7 @@ pub use observation::other_nodes::{
 pub use observation::pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};
 pub use observation::power::{PowerReading, PowerState, PowerView};
 pub use observation::workload_view::{
-    BoundVolume, Drain, LeaseFacts, NodeFacts, Taint, WorkloadView, renewal_limit,
+    BoundVolume, Drain, LeaseFacts, NodeFacts, Taint, WorkloadList, WorkloadView, renewal_limit,
 };
 pub use observation::{
     BareMetalHostFacts, HostView, MachineView, MoveBlock, ObjectFacts, Observation,

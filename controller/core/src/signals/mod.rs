@@ -50,7 +50,7 @@ impl Signal {
 
     /// The type of the Node condition.
     #[must_use]
-    pub fn condition_type(self) -> &'static str {
+    pub const fn condition_type(self) -> &'static str {
         match self {
             Self::PowerLost => "rackhand.dev/PowerLost",
             Self::OsStopped => "rackhand.dev/OSStopped",

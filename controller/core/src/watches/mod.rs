@@ -1,4 +1,5 @@
-//! Whether a view that watches keep may be acted on (F12, F13).
+//! Whether a view that watches keep may be acted on, and what is read beside it (F12, F13).
 
 pub mod freshness;
+pub mod shared_list;
 pub mod watch_health;

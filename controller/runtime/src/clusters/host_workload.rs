@@ -1,50 +1,34 @@
 //! Workload that waits for a host to be off, by the pods of its Node.
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
-use rackhand_core::fleet::placement::{HostWorkload, WaitingPod};
+use rackhand_core::fleet::placement::WaitingPod;
 
-use super::drain::is_mirror;
+use super::{drain::is_mirror, pods::SeenPod};
 
-/// The workload that can run elsewhere only once the host of these pods is off.
-pub(super) fn host_workload(pods: &[Pod]) -> HostWorkload {
-    HostWorkload::of(pods.iter().map(waiting_pod))
-}
-
-fn waiting_pod(pod: &Pod) -> WaitingPod {
-    let owned_by = |kind| {
-        let owners = pod.owner_references().iter();
-        owners
-            .filter(|owner| owner.controller == Some(true))
-            .any(|owner| owner.kind == kind)
-    };
-    let volumes = pod
-        .spec
-        .iter()
-        .flat_map(|spec| spec.volumes.iter().flatten());
-    let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
+/// What of a pod decides whether it waits for its host to be off.
+pub(super) fn waiting_pod(pod: &SeenPod) -> WaitingPod {
     WaitingPod {
-        of_stateful_set: owned_by("StatefulSet"),
-        has_volume: volumes
-            .into_iter()
+        of_stateful_set: pod.is_controlled_by("StatefulSet"),
+        has_volume: pod
+            .volumes()
             .any(|v| v.persistent_volume_claim.is_some() || v.ephemeral.is_some()),
-        is_bound_to_node: owned_by("DaemonSet") || is_mirror(pod),
-        has_ended: matches!(phase, Some("Succeeded" | "Failed")),
+        is_bound_to_node: pod.is_controlled_by("DaemonSet") || is_mirror(pod),
+        has_ended: pod.has_ended(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rackhand_core::fleet::placement::HostWorkload;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn workload(pods: &[Value]) -> HostWorkload {
-        let pods: Vec<Pod> = pods
+        let pods: Vec<SeenPod> = pods
             .iter()
             .map(|pod| serde_json::from_value(pod.clone()).unwrap())
             .collect();
-        host_workload(&pods)
+        HostWorkload::of(pods.iter().map(waiting_pod))
     }
 
     fn owned(kind: &str) -> Value {

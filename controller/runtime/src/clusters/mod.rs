@@ -11,6 +11,7 @@ mod lease_observations;
 pub(crate) mod node_absence;
 mod node_comparison;
 mod node_conversion;
+mod pods;
 mod reader;
 mod roles;
 pub(crate) mod sync;
@@ -43,7 +44,7 @@ pub(crate) use reader::{ReadClient, WorkloadReader};
 use roles::NODE_ROLES;
 pub(crate) use roles::{machine_roles, node_roles};
 pub(crate) use taint::taints;
-pub(crate) use workload_client::{AttachedVolume, WorkloadClient};
+pub(crate) use workload_client::WorkloadClient;
 
 use crate::store::{
     api::{ClientError, call, words, workload_client},
@@ -241,10 +242,10 @@ impl Workloads {
         while !cancel.is_cancelled() {
             let why = match connect(&self.connector, management, index, key).await {
                 Ok((client, kubeconfig)) => {
-                    let connected = Arc::new(WorkloadClient::new(client.clone()));
-                    self.clusters.write().insert(key.clone(), connected);
+                    let connected = Arc::new(WorkloadClient::new(client));
+                    self.clusters.write().insert(key.clone(), connected.clone());
                     let connection = FollowedCluster {
-                        client: &client,
+                        workload: &connected,
                         key,
                         kubeconfig,
                     };
@@ -272,7 +273,7 @@ impl Workloads {
 
 /// A workload cluster whose Nodes are watched.
 struct FollowedCluster<'a> {
-    client: &'a Client,
+    workload: &'a WorkloadClient,
     key: &'a Key,
     /// Fingerprint of the kubeconfig that made the connection.
     kubeconfig: Fingerprint,
@@ -287,7 +288,7 @@ impl FollowedCluster<'_> {
         monitor: &mut WatchMonitor,
         cancel: &CancellationToken,
     ) -> String {
-        let (client, key) = (self.client, self.key);
+        let (client, key) = (&self.workload.client, self.key);
         let nodes: Api<SeenNode> = Api::all(client.clone());
         let stream = events(nodes);
         pin_mut!(stream);
@@ -317,6 +318,7 @@ impl FollowedCluster<'_> {
                             }
                             Event::InitDone => {
                                 index.retain_nodes(key, &listed);
+                                self.workload.counted(listed.len());
                                 connected = true;
                                 failures = 0;
                                 monitor.listed();

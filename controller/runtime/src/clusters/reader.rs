@@ -8,8 +8,8 @@ use kube::{Api, ResourceExt, api::ListParams};
 use parking_lot::Mutex;
 use rackhand_core::{
     fleet::placement::HostWorkload,
-    limits::concurrency::EtcdGuard,
-    remediation::{Drain, LeaseFacts, LeaseMemory, LeaseRenewals, NodeLife},
+    limits::{beginnings::ApiLoad, concurrency::EtcdGuard},
+    remediation::{BoundPod, Drain, LeaseFacts, LeaseMemory, LeaseRenewals, NodeLife},
 };
 
 use super::{NODE_ROLES, RetainedConnection, WorkloadClient, Workloads, ask_guard};
@@ -41,6 +41,11 @@ impl WorkloadReader {
 pub(crate) struct ReadClient(Arc<WorkloadClient>);
 
 impl ReadClient {
+    /// How quickly its API answers, and which remediations have begun lately.
+    pub(crate) fn load(&self) -> &Mutex<ApiLoad> {
+        self.0.load()
+    }
+
     /// Reads the Node and its kubelet's Lease.
     pub(crate) async fn node(
         &self,
@@ -63,6 +68,11 @@ impl ReadClient {
     /// Lists live what keeps the Node from being drained (F4).
     pub(crate) async fn drain(&self, node: &str) -> Result<Drain, ApiError> {
         self.0.drain(node).await
+    }
+
+    /// Lists live the pods of the Node.
+    pub(crate) async fn pods(&self, node: &str) -> Result<Vec<BoundPod>, ApiError> {
+        self.0.pods(node).await
     }
 
     /// Lists live the workload that waits for the host of the Node.

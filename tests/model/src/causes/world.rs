@@ -11,7 +11,7 @@ use rackhand_core::{
     fleet::shared_cause::{
         BmcCounts, Cause, Domain, Failures, HostName, Judgement, OnTimeout, SharedCauseRules, judge,
     },
-    limits::concurrency::ActiveRemediation,
+    limits::concurrency::{ActiveRemediation, Urgency},
     limits::power_policy::{
         Budget, Domain as BudgetDomain, PowerPolicy, Rule, Subject, Verdict, evaluate,
     },
@@ -176,6 +176,7 @@ fn active(host: usize, progress: Progress) -> ActiveRemediation {
         node: Some(format!("local/n{host}")),
         bmc: None,
         control_plane_of: Vec::new(),
+        urgency: Urgency::unknown(),
         policy: PolicyFacts {
             policies: BTreeSet::from(["racks".to_owned()]),
             placement: placement(host),

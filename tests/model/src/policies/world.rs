@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rackhand_core::{
     fleet::placement::{HostWorkload, Placement, PolicyFacts},
-    limits::concurrency::{ActiveRemediation, check_concurrency},
+    limits::concurrency::{ActiveRemediation, Urgency, check_concurrency},
     limits::power_policy::{Budget, Domain, PowerPolicy, Rule, Subject, Verdict, evaluate},
     remediation::{Progress, progress_again},
 };
@@ -152,6 +152,7 @@ fn active(number: usize, progress: Progress) -> ActiveRemediation {
         node: Some(format!("n{number}")),
         bmc: Some(format!("10.0.0.{number}")),
         control_plane_of: Vec::new(),
+        urgency: Urgency::unknown(),
         policy: PolicyFacts {
             policies: BTreeSet::from(["racks".to_owned()]),
             placement: Placement {

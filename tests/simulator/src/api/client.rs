@@ -42,11 +42,15 @@ pub(crate) struct ApiWays {
     held: BTreeMap<ProcessId, Vec<Held>>,
     /// How many requests the API server serves in a second; `None`: as many as come.
     pub(crate) rate: Option<u32>,
+    /// How many requests may wait; more are refused, as by priority and fairness. `None`: any number.
+    most_waiting: Option<usize>,
     /// When it has served those that wait.
     free_at: Duration,
     queued: usize,
     /// The most requests that have waited at one time.
     pub(crate) longest_queue: usize,
+    /// Requests that were refused because too many waited.
+    pub(crate) refused: u64,
 }
 
 /// A client of the API server for a process.
@@ -143,12 +147,32 @@ impl World {
         self.after(delay, move |world| world.queue(process, request, answer));
     }
 
+    /// Lets the API server serve only so many requests in a second, and refuse those that find too many waiting.
+    pub(crate) fn load_api(&mut self, rate: u32, most_waiting: usize) {
+        self.ways.rate = Some(rate);
+        self.ways.most_waiting = Some(most_waiting);
+    }
+
+    /// Ends that. Requests that wait are served in their turn.
+    pub(crate) fn unload_api(&mut self) {
+        if self.ways.most_waiting.take().is_some() {
+            self.ways.rate = None;
+        }
+    }
+
     /// A request waits until the API server has served those before it.
     fn queue(&mut self, process: ProcessId, request: Request, answer: Answer) {
         let now = self.now();
         let Some(rate) = self.ways.rate else {
             return self.receive(process, request, answer);
         };
+        // Probes of its health are exempt, and it refuses nothing that does not reach it.
+        let is_exempt = request.path == "/readyz" || self.api.away || self.api_is_silent(process);
+        let most = self.ways.most_waiting.filter(|_| !is_exempt);
+        if most.is_some_and(|most| self.ways.queued >= most) {
+            self.ways.refused += 1;
+            return self.respond(process, too_many_requests(), answer);
+        }
         self.ways.free_at = self.ways.free_at.max(now) + Duration::from_secs(1) / rate;
         let at = self.ways.free_at;
         self.ways.queued += 1;
@@ -254,6 +278,17 @@ impl World {
     }
 }
 
+/// The answer of priority and fairness: no Status, and always the same pause.
+fn too_many_requests() -> io::Result<http::Response<ResponseBody>> {
+    let text = "Too many requests, please try again later.\n";
+    let response = http::Response::builder()
+        .status(429)
+        .header(http::header::CONTENT_TYPE, "text/plain; charset=utf-8")
+        .header(http::header::RETRY_AFTER, "1")
+        .body(ResponseBody::Whole(Some(text.into())));
+    response.map_err(io::Error::other)
+}
+
 fn response(code: u16, body: ResponseBody) -> io::Result<http::Response<ResponseBody>> {
     let response = http::Response::builder()
         .status(code)
@@ -283,5 +318,56 @@ impl HttpBody for ResponseBody {
                 .poll_recv(cx)
                 .map(|line| line.map(|line| line.map(Frame::data))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use std::sync::Arc;
+
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::{
+        fleet::{Fleet, FleetSpec},
+        kernel::Kernel,
+    };
+
+    #[test]
+    fn busy_api_server_refuses_what_finds_too_many_waiting() {
+        let mut kernel = Kernel::new(World::new(1, Fleet::new(FleetSpec::of(0, 1, 0))));
+        let process = kernel.add("client", Arc::new(|_| std::future::pending().boxed()));
+        let simulation = kernel.simulation();
+        simulation.world().load_api(1, 2);
+        let ask = |path: &str| {
+            let (answer, answered) = oneshot::channel();
+            let request = Request {
+                method: "GET".into(),
+                path: path.into(),
+                ..Request::default()
+            };
+            simulation.world().queue(process, request, answer);
+            answered
+        };
+        let mut asked: Vec<_> = (0..4).map(|_| ask("/api/v1/nodes")).collect();
+        asked.push(ask("/readyz"));
+        kernel.run_until(Duration::from_secs(10)).unwrap();
+        let answers = asked.into_iter().map(|mut answered| {
+            let response = answered.try_recv().unwrap().unwrap();
+            let pause = response.headers().get(http::header::RETRY_AFTER);
+            (
+                response.status().as_u16(),
+                pause.map(|pause| pause.to_str().unwrap() == "1"),
+            )
+        });
+        let answers: Vec<_> = answers.collect();
+        let refused = (429, Some(true));
+        let served = (200, None);
+        assert_eq!(answers, [served, served, refused, refused, served]);
+        assert_eq!(simulation.world().ways.refused, 2);
+        simulation.world().unload_api();
+        assert_eq!(simulation.world().ways.rate, None);
     }
 }

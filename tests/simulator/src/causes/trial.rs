@@ -12,7 +12,7 @@ use rackhand_core::{
     fleet::shared_cause::{
         BmcReading, Domain, Failures, HostName, Judgement, SharedCauseRules, judge,
     },
-    limits::concurrency::ActiveRemediation,
+    limits::concurrency::{ActiveRemediation, Urgency},
     limits::power_policy::{PowerPolicy, Rule, Subject, Verdict, evaluate},
     remediation::Progress,
 };
@@ -286,6 +286,7 @@ fn remediation(host: &HostName) -> ActiveRemediation {
         node: Some(host.to_string()),
         bmc: None,
         control_plane_of: Vec::new(),
+        urgency: Urgency::unknown(),
         policy: PolicyFacts::default(),
     }
 }

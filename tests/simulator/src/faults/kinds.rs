@@ -41,6 +41,7 @@ pub(super) enum Fault {
     LinkLossy,
     LinkReset,
     ApiAway,
+    ApiBusy,
     ApiLinkSilent,
     ApiLinkSlow,
     WatchesLate,
@@ -57,19 +58,19 @@ pub(super) enum Fault {
 }
 
 use Fault::{
-    AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, ApiStarts, BmcDies,
-    BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff, BmcReset,
-    BmcSilent, BmcSlow, BmcsOfRackReset, ControllerClock, ControllerKilled, ControllerPaused,
-    ControllerSuspended, CrdLate, HistoryCompacted, HostAndBmcFail, HostFlashes, HostHangs,
-    HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics,
-    JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen,
+    AgentClock, AgentKilled, AgentPaused, ApiAway, ApiBusy, ApiLinkSilent, ApiLinkSlow, ApiStarts,
+    BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff,
+    BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, ControllerClock, ControllerKilled,
+    ControllerPaused, ControllerSuspended, CrdLate, HistoryCompacted, HostAndBmcFail, HostFlashes,
+    HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen,
+    HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen,
     OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent,
     RemediationDeleted, RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers,
     VersionDropped, WatchesBroken, WatchesLate,
 };
 
 /// Every fault, its share of all, its name, and for how many seconds it may last.
-pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 51] = [
+pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 52] = [
     (HostHangs, 14, "host hangs", (0, 0)),
     (HostHangsForAWhile, 6, "host hangs for a while", (20, 900)),
     (
@@ -192,4 +193,5 @@ pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 51] = [
         (0, 0),
     ),
     (UpgradeOfAgents, 1, "rolling upgrade of agents", (0, 0)),
+    (ApiBusy, 3, "API server has too much to do", (10, 180)),
 ];

@@ -9,8 +9,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use kinds::{
     FAULTS,
     Fault::{
-        self, AgentClock, AgentKilled, AgentPaused, ApiAway, ApiLinkSilent, ApiLinkSlow, ApiStarts,
-        BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer,
+        self, AgentClock, AgentKilled, AgentPaused, ApiAway, ApiBusy, ApiLinkSilent, ApiLinkSlow,
+        ApiStarts, BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer,
         BmcReportsOff, BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, ControllerClock,
         ControllerKilled, ControllerPaused, ControllerSuspended, CrdLate, HistoryCompacted,
         HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile, HostIsSwitchedOn,
@@ -70,6 +70,7 @@ pub fn begin(world: &mut World, roster: &Arc<Roster>, until: Duration) {
 pub fn heal(world: &mut World, roster: &Roster) {
     world.log(format_args!("everything is healed"));
     set_api(world, false);
+    world.unload_api();
     world.lift_all();
     for id in world.fleet.ids() {
         world.remove_timeless(id);
@@ -195,8 +196,14 @@ fn act(
             world.fleet.oracle.disturbed.add_for_rack(agent.rack, until);
             Some(world.name(agent.id).to_owned())
         }
-        ApiAway | WatchesBroken | HistoryCompacted => {
+        ApiAway | ApiBusy | WatchesBroken | HistoryCompacted => {
             match fault {
+                ApiBusy => {
+                    // A second one replaces the first, and ends with it.
+                    let (rate, waiting) = (world.rng.u32(3..=20), world.rng.usize(2..=15));
+                    world.load_api(rate, waiting);
+                    world.after(lasts, World::unload_api);
+                }
                 ApiAway => {
                     set_api(world, true);
                     world.after(lasts, |world| set_api(world, false));

@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 
 use super::Item;
 
+/// A set is merged if it is at least this part of the other one: one in so many.
+const MERGED: usize = 8;
+
 /// One piece of work. `K` is the key of a check, `C` a change of an object. The order is that of the work.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work<K, C> {
@@ -15,6 +18,8 @@ pub enum Work<K, C> {
     Apply(C),
     /// Read the next members of a check whose fleet is not whole.
     Fill(K),
+    /// Evaluate the next members of a check whose facts or deadlines have changed for all of them.
+    Advance(K),
     /// Read the remediation of a member again.
     ReadRemediation(Item<K>),
     /// Choose again which of several checks acts for a member.
@@ -54,7 +59,12 @@ impl<K: Ord, C: Ord> Backlog<K, C> {
 
 impl<K: Ord, C: Ord> Extend<Work<K, C>> for Backlog<K, C> {
     fn extend<T: IntoIterator<Item = Work<K, C>>>(&mut self, work: T) {
-        self.0.extend(work);
+        let mut more: BTreeSet<_> = work.into_iter().collect();
+        // Two large sets are merged faster than the members of one are inserted one by one.
+        match more.len().saturating_mul(MERGED) < self.0.len() {
+            true => self.0.extend(more),
+            false => self.0.append(&mut more),
+        }
     }
 }
 
@@ -69,6 +79,7 @@ mod tests {
             Work::Apply(1),
             Work::Apply(2),
             Work::Fill("check"),
+            Work::Advance("check"),
             Work::ReadRemediation(item("b")),
             Work::ChooseActing(item("b")),
             Work::Reconsider(item("a")),

@@ -4,8 +4,10 @@
 //! machines of one cluster at a time; and a remediation that cannot begin blocks no other.
 
 mod members;
+mod urgency;
 
 pub use members::{PlaneMachine, PlaneNode, other_machines};
+pub use urgency::Urgency;
 
 use jiff::Timestamp;
 
@@ -38,6 +40,8 @@ pub struct ActiveRemediation {
     /// The cluster, by each name under which it is known, if the machine belongs to its control plane or runs its
     /// etcd.
     pub control_plane_of: Vec<String>,
+    /// How urgently the workload of its host waits.
+    pub urgency: Urgency,
     /// The power policies of its host, and where the host is.
     pub policy: PolicyFacts,
 }
@@ -49,6 +53,12 @@ impl ActiveRemediation {
         let delay = self.policy.workload.precedence_delay();
         let counted = self.created.checked_add(delay);
         (counted.unwrap_or(Timestamp::MAX), &self.uid)
+    }
+
+    /// The workload cluster, as [`Self::node`] names it.
+    pub(super) fn cluster(&self) -> Option<&str> {
+        let (cluster, _) = self.node.as_deref()?.rsplit_once('/')?;
+        Some(cluster)
     }
 }
 

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     fleet::placement::{HostWorkload, Placement, PolicyFacts},
+    limits::concurrency::Urgency,
     remediation::Progress,
 };
 
@@ -42,6 +43,7 @@ fn active(uid: &str, progress: Progress, rack_name: &str) -> ActiveRemediation {
         node: None,
         bmc: None,
         control_plane_of: Vec::new(),
+        urgency: Urgency::unknown(),
         policy: PolicyFacts {
             policies: BTreeSet::from(["p".to_owned(), "w".to_owned()]),
             placement: rack(rack_name),

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 
-use super::super::{BoundPod, Cordon};
+use super::super::{BoundPod, Cordon, Step};
 
 /// The out-of-service taint on a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -115,6 +115,29 @@ pub enum WorkloadView {
     Present(NodeFacts),
 }
 
+/// Which objects of its Node a step lists with each observation. What nothing reads is not listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WorkloadList {
+    /// None.
+    Nothing,
+    /// The pods, which are evicted from a host that is still on.
+    Pods,
+    /// The pods and the VolumeAttachments, until none is left (F4).
+    PodsAndVolumes,
+}
+
+impl WorkloadList {
+    /// Of a recorded step.
+    #[must_use]
+    pub fn of(step: Option<Step>) -> Self {
+        match step {
+            Some(Step::Draining) => Self::PodsAndVolumes,
+            Some(Step::Evicting | Step::Evicted) => Self::Pods,
+            _ => Self::Nothing,
+        }
+    }
+}
+
 /// A VolumeAttachment of a Node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BoundVolume {
@@ -138,7 +161,7 @@ impl From<&str> for BoundVolume {
 pub struct Drain {
     /// Every pod that is bound to the Node.
     pub pods: Vec<BoundPod>,
-    /// The Node's VolumeAttachments.
+    /// The Node's VolumeAttachments; none while its pods are evicted, which they do not concern.
     pub volumes: Vec<BoundVolume>,
 }
 

@@ -49,6 +49,8 @@ pub enum Reason {
     HeldBySharedCause(String),
     Settling(String),
     PolicyLimitReached(String),
+    /// The API server of the workload cluster is slow, and other remediations of it begin first.
+    ApiServerSlow(String),
     RivalController(String),
     ControlPlaneQuorum(String),
     AgentUnreachable(String),

@@ -178,6 +178,13 @@ impl Reason {
             Self::PolicyLimitReached(what) => {
                 row(Rackhand, format_args!("no attempt is made: {what}"))
             }
+            Self::ApiServerSlow(cluster) => row(
+                Rackhand,
+                format_args!(
+                    "the API server of cluster {cluster} is slow, so that remediations begin one after another, those \
+                     first whose workload waits; this one begins when it has its turn. Nothing is switched"
+                ),
+            ),
             Self::OtherRemediation(which) => {
                 row(Outside, format_args!("{which} is remediated first"))
             }

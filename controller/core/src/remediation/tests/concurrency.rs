@@ -9,7 +9,7 @@ use super::{
 use crate::{
     fleet::roles::Roles,
     limits::concurrency::{
-        ActiveRemediation, ControlPlane, EtcdGuard, OtherMachine, check_concurrency,
+        ActiveRemediation, ControlPlane, EtcdGuard, OtherMachine, Urgency, check_concurrency,
     },
 };
 
@@ -23,6 +23,7 @@ fn mk(uid: &str, created: i64) -> ActiveRemediation {
         node: None,
         bmc: None,
         control_plane_of: Vec::new(),
+        urgency: Urgency::unknown(),
         policy: crate::fleet::placement::PolicyFacts::default(),
     }
 }

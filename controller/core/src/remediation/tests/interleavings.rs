@@ -8,7 +8,7 @@ use super::{
     super::{Progress, Reason},
     build::at,
 };
-use crate::limits::concurrency::{ActiveRemediation, ControlPlane, check_concurrency};
+use crate::limits::concurrency::{ActiveRemediation, ControlPlane, Urgency, check_concurrency};
 
 /// Remediations of one control plane.
 const REMEDIATIONS: usize = 3;
@@ -58,6 +58,7 @@ fn active(i: usize, progress: Progress) -> ActiveRemediation {
         node: None,
         bmc: None,
         control_plane_of: vec!["default/c1".into()],
+        urgency: Urgency::unknown(),
         policy: crate::fleet::placement::PolicyFacts::default(),
     }
 }

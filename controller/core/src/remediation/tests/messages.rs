@@ -15,6 +15,7 @@ fn all() -> Vec<Reason> {
         Reason::EvictionWaits("1 pod (a/b), kept by PodDisruptionBudget a/c".into()),
         Reason::EvictionUnfinished("1 pod (a/b)".into()),
         Reason::EvictionAborted("1 pod (a/b)".into()),
+        Reason::ApiServerSlow(x()),
         Reason::Evicted,
         Reason::EvictedInPart("1 pod (a/b)".into()),
         Reason::Tainting,

@@ -1,6 +1,7 @@
 //! Work on many Machines, done piece by piece: changes of the index, the first reading of a fleet, and what follows
 //! for its members.
 
+use jiff::Timestamp;
 use rackhand_core::checks::dispatch::Work;
 
 use super::{Machines, Parts, dialect::MachineDialect, remediation_source::RemediationSource};
@@ -14,6 +15,8 @@ use crate::{
 
 /// Machines that are read at once for a fleet.
 const FILLED_AT_ONCE: usize = 8;
+/// Machines that are evaluated at once.
+const ADVANCED_AT_ONCE: usize = 64;
 
 impl<M: MachineDialect> Machines<M> {
     /// Does one piece of work.
@@ -21,6 +24,7 @@ impl<M: MachineDialect> Machines<M> {
         match work {
             Work::Apply(change) => self.apply_change(engine, change),
             Work::Fill(check) => self.fill(engine, &check),
+            Work::Advance(check) => self.advance_some(engine, &check),
             Work::ReadRemediation(item) => self.remediation_changed(engine, &item),
             Work::ChooseActing(item) => {
                 let among = self.clusters.siblings(&item.check);
@@ -48,6 +52,21 @@ impl<M: MachineDialect> Machines<M> {
             }
             Change::Node(cluster, node) => self.node_changed(engine, &cluster, &node),
             Change::Object(..) | Change::Workload(_) | Change::Agent(_) => {}
+        }
+    }
+
+    /// Evaluates the next Machines of a check, because something has changed for all of them or their deadlines have
+    /// passed, or acts on the result once all are evaluated (F13).
+    fn advance_some(&mut self, engine: &mut Parts<M>, key: &Key) {
+        let Some(check) = self.checks.get_mut(key) else {
+            return;
+        };
+        let (fleet, now) = (&mut check.fleet, Timestamp::now());
+        let is_left =
+            fleet.evaluate_some(now, ADVANCED_AT_ONCE) || fleet.advance_some(now, ADVANCED_AT_ONCE);
+        match is_left {
+            true => self.backlog.push(Work::Advance(key.clone())),
+            false => self.settle(engine, key),
         }
     }
 

@@ -31,7 +31,11 @@ impl<M: MachineDialect> Machines<M> {
     /// Applies changes of a fleet: enqueues members with an action, schedules the status and the next
     /// deadline.
     pub(super) fn settle(&mut self, engine: &mut Parts<M>, key: &Key) {
-        let Some(check) = self.checks.get_mut(key).filter(|c| c.fleet.is_whole()) else {
+        let check = self.checks.get_mut(key);
+        if check.as_ref().is_some_and(|check| check.fleet.is_stale()) {
+            self.backlog.push(Work::Advance(key.clone()));
+        }
+        let Some(check) = check.filter(|check| check.fleet.is_whole()) else {
             return;
         };
         let turn = check.fleet.take();

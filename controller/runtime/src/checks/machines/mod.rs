@@ -149,11 +149,8 @@ impl<M: MachineDialect> Dialect for Machines<M> {
         }
     }
 
-    fn advance(&mut self, engine: &mut Parts<M>, check: &Key, now: Timestamp) {
-        if let Some(state) = self.checks.get_mut(check) {
-            state.fleet.advance(now);
-        }
-        self.settle(engine, check);
+    fn advance(&mut self, _: &mut Parts<M>, check: &Key, _: Timestamp) {
+        self.backlog.push(Work::Advance(check.clone()));
     }
 
     fn fire(&mut self, engine: &mut Parts<M>, OrphansDue: OrphansDue) {

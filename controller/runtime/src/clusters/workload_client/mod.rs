@@ -4,7 +4,10 @@
 //! cluster delays only its own callers. Results are never cached: a call does not serve requests
 //! that were made after it began.
 
+mod joined_list;
+
 use std::{
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -12,59 +15,41 @@ use std::{
     time::Duration,
 };
 
-use futures::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
+use futures::FutureExt;
 use k8s_openapi::api::{
-    core::v1::{Node, PersistentVolume, Pod},
+    core::v1::{Node, PersistentVolume},
     storage::v1::VolumeAttachment,
 };
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use parking_lot::Mutex;
 use rackhand_core::{
     fleet::placement::HostWorkload,
-    remediation::{BoundPod, Drain, LeaseFacts, LeaseMemory, LeaseRenewals, NodeLife},
+    limits::beginnings::ApiLoad,
+    remediation::{BoundPod, BoundVolume, Drain, LeaseFacts, LeaseMemory, LeaseRenewals, NodeLife},
+    watches::shared_list::{GAP_OF_ALL, PAGE, PodList, PodLists},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use self::joined_list::{JoinedList, List};
 use super::{
-    drain::bound_to,
-    host_workload::host_workload,
     node_conversion::{kubelet_life, node_lease},
+    pods::{self, NodePods},
 };
 use crate::store::{
-    api::{ApiError, CALL_TIMEOUT, call, optional},
+    api::{ApiError, call, optional},
     clock,
 };
 
 /// Maximum number of concurrent observations of one cluster, of up to two calls each.
 const MAX_CALLS: usize = 24;
-/// Maximum number of VolumeAttachments in one response.
-const PAGE: u32 = 500;
-/// Timeout of all pages of a list together.
-const LIST_TIMEOUT: Duration = CALL_TIMEOUT.saturating_mul(4);
 
-/// A VolumeAttachment and its Node.
+/// A VolumeAttachment of a Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AttachedVolume {
-    pub(crate) name: String,
-    pub(crate) node: String,
+struct AttachedVolume {
+    name: String,
     /// The PersistentVolume that is attached.
-    pub(crate) volume: Option<String>,
+    volume: Option<String>,
 }
-
-impl From<&VolumeAttachment> for AttachedVolume {
-    fn from(volume: &VolumeAttachment) -> Self {
-        Self {
-            name: volume.name_any(),
-            node: volume.spec.node_name.clone(),
-            volume: volume.spec.source.persistent_volume_name.clone(),
-        }
-    }
-}
-
-type Listed = Result<Arc<Vec<AttachedVolume>>, String>;
 
 /// A workload cluster that is connected.
 pub(crate) struct WorkloadClient {
@@ -72,21 +57,41 @@ pub(crate) struct WorkloadClient {
     calls: Semaphore,
     /// Consecutive calls without a response.
     unanswered: AtomicUsize,
-    /// Permits one list of volumes at a time.
-    listing: Arc<Semaphore>,
-    /// The list that has not begun yet, which callers may still join.
-    next: Arc<Mutex<Option<Shared<BoxFuture<'static, Listed>>>>>,
+    /// Nodes of the cluster when they were listed last.
+    nodes: AtomicUsize,
+    /// What decides which list of pods answers.
+    pod_lists: Arc<Mutex<PodLists>>,
+    pods: JoinedList<NodePods>,
+    volumes: JoinedList<Vec<AttachedVolume>>,
+    /// How quickly its API answers.
+    load: Mutex<ApiLoad>,
 }
 
 impl WorkloadClient {
     pub(super) fn new(client: Client) -> Self {
+        let pod_lists: Arc<Mutex<PodLists>> = Arc::default();
+        let pods = JoinedList::new(pods_of_all(&client, &pod_lists), GAP_OF_ALL);
+        let volumes = JoinedList::new(volumes_of_all(&client), Duration::ZERO);
         Self {
             client,
             calls: Semaphore::new(MAX_CALLS),
             unanswered: AtomicUsize::new(0),
-            listing: Arc::new(Semaphore::new(1)),
-            next: Arc::default(),
+            nodes: AtomicUsize::new(0),
+            pod_lists,
+            pods,
+            volumes,
+            load: Mutex::default(),
         }
+    }
+
+    /// How quickly its API answers, and what has begun lately.
+    pub(crate) fn load(&self) -> &Mutex<ApiLoad> {
+        &self.load
+    }
+
+    /// Records how many Nodes the cluster has.
+    pub(super) fn counted(&self, nodes: usize) {
+        self.nodes.store(nodes, Ordering::Relaxed);
     }
 
     /// Waits for a permit, which is returned when the result is dropped.
@@ -118,6 +123,15 @@ impl WorkloadClient {
         }
     }
 
+    /// Records how long a reading of a Node took, the call that every remediation makes.
+    fn record_load<T>(&self, result: &Result<T, ApiError>, took: Duration) {
+        let (mut load, now) = (self.load.lock(), clock::monotonic_now());
+        match result {
+            Err(error) if error.put_off().is_some() => load.refused(now),
+            _ => load.answered(took, now),
+        }
+    }
+
     /// Reads the Node and its kubelet's Lease.
     pub(crate) async fn node(
         &self,
@@ -127,8 +141,14 @@ impl WorkloadClient {
     ) -> Result<Option<(Node, Option<LeaseFacts>)>, ApiError> {
         let _permit = self.acquire().await?;
         let nodes: Api<Node> = Api::all(self.client.clone());
+        let asked = tokio::time::Instant::now();
+        let read = async {
+            let node = call(what, nodes.get(name)).await;
+            self.record_load(&node, asked.elapsed());
+            node
+        };
         let (node, lease) = tokio::join!(
-            call(what, nodes.get(name)),
+            read,
             node_lease(&self.client, name, memory, clock::monotonic_now),
         );
         self.record_answer(&node);
@@ -152,11 +172,34 @@ impl WorkloadClient {
 
     /// Lists live what keeps the Node from being drained (F4).
     pub(crate) async fn drain(&self, node: &str) -> Result<Drain, ApiError> {
-        let (pods, volumes) = tokio::join!(self.pods(node), self.volumes());
-        let volumes = volumes.map_err(|why| ApiError::other("VolumeAttachments", why))?;
-        let mut drain = bound_to(node, &pods?, volumes.iter());
-        self.name_claims(&mut drain, &volumes).await;
+        let volumes = self.volumes.of("VolumeAttachments", node);
+        let (pods, attached) = tokio::join!(self.pods(node), volumes);
+        let attached = attached?;
+        let volume = |volume: &AttachedVolume| BoundVolume {
+            name: volume.name.clone(),
+            claim: None,
+        };
+        let mut drain = Drain {
+            pods: pods?,
+            volumes: attached.iter().map(volume).collect(),
+        };
+        self.name_claims(&mut drain, &attached).await;
         Ok(drain)
+    }
+
+    /// Lists live the pods of the Node. A list of all serves every caller that called before it began, so that a
+    /// thousand drains do not need a thousand lists.
+    ///
+    /// # Errors
+    /// The API server was not read.
+    pub(crate) async fn pods(&self, node: &str) -> Result<Vec<BoundPod>, ApiError> {
+        let nodes = self.nodes.load(Ordering::Relaxed);
+        let way = (self.pod_lists.lock()).choose(node, nodes, clock::monotonic_now());
+        let listed = match way {
+            PodList::OfAll => self.pods.of("pods of all nodes", node).await?,
+            PodList::OfNode => self.pods_of_node(node).await?,
+        };
+        Ok(listed.pods)
     }
 
     /// Reads the claims of the attached volumes, if a pod that stays on the Node may use them. A volume that
@@ -192,55 +235,74 @@ impl WorkloadClient {
 
     /// Lists live the workload that waits for the host of the Node.
     pub(crate) async fn host_workload(&self, node: &str) -> Result<HostWorkload, ApiError> {
-        Ok(host_workload(&self.pods(node).await?))
+        Ok(self.pods_of_node(node).await?.workload())
     }
 
-    async fn pods(&self, node: &str) -> Result<Vec<Pod>, ApiError> {
+    async fn pods_of_node(&self, node: &str) -> Result<NodePods, ApiError> {
         let _permit = self.acquire().await?;
-        let pods: Api<Pod> = Api::all(self.client.clone());
-        let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
-        let listed = call(format!("pods of node {node}"), pods.list(&on_node)).await;
+        let listed = pods::of_node(&self.client, node).await;
         self.record_answer(&listed);
-        Ok(listed?.items)
-    }
-
-    /// Lists all VolumeAttachments, because the API server cannot select the attachments of one Node. A list
-    /// serves every caller that called before it began, so that a thousand drains do not need a thousand lists.
-    async fn volumes(&self) -> Listed {
-        let list = {
-            let mut next = self.next.lock();
-            next.get_or_insert_with(|| self.list_volumes().boxed().shared())
-                .clone()
-        };
-        list.await
-    }
-
-    fn list_volumes(&self) -> impl Future<Output = Listed> + Send + 'static + use<> {
-        let (client, listing, next) =
-            (self.client.clone(), self.listing.clone(), self.next.clone());
-        async move {
-            let _one = listing.acquire().await.map_err(|e| e.to_string())?;
-            // From here on callers cannot join.
-            next.lock().take();
-            let all = every_volume(client);
-            match tokio::time::timeout(LIST_TIMEOUT, all).await {
-                Ok(listed) => listed.map_err(|e| e.to_string()),
-                Err(_) => Err(format!("no full list within {LIST_TIMEOUT:?}")),
-            }
+        if let Ok(listed) = &listed {
+            self.pod_lists.lock().listed_node(listed.pods.len());
         }
+        listed
     }
 }
 
-async fn every_volume(client: Client) -> Result<Arc<Vec<AttachedVolume>>, ApiError> {
+/// Lists the pods of all Nodes, and keeps those of the Nodes that are asked about.
+fn pods_of_all(client: &Client, lists: &Arc<Mutex<PodLists>>) -> List<NodePods> {
+    let (client, lists) = (client.clone(), lists.clone());
+    Arc::new(move |nodes| {
+        let (client, lists) = (client.clone(), lists.clone());
+        async move {
+            let listed = pods::of_nodes(&client, nodes).await;
+            let mut lists = lists.lock();
+            match listed {
+                Ok((found, pods)) => {
+                    lists.listed_all(pods);
+                    Ok(found)
+                }
+                Err(error) => {
+                    lists.failed(clock::monotonic_now());
+                    Err(error)
+                }
+            }
+        }
+        .boxed()
+    })
+}
+
+/// Lists all VolumeAttachments, because the API server cannot select those of one Node.
+fn volumes_of_all(client: &Client) -> List<Vec<AttachedVolume>> {
+    let client = client.clone();
+    Arc::new(move |nodes| {
+        let client = client.clone();
+        let listed = attached_to(client, nodes);
+        pods::in_time("VolumeAttachments", pods::LIST_TIMEOUT, listed).boxed()
+    })
+}
+
+async fn attached_to(
+    client: Client,
+    nodes: BTreeSet<String>,
+) -> Result<BTreeMap<String, Vec<AttachedVolume>>, ApiError> {
     let volumes: Api<VolumeAttachment> = Api::all(client);
-    let mut all = Vec::new();
-    let mut page = ListParams::default().limit(PAGE);
+    let mut found: BTreeMap<String, Vec<AttachedVolume>> =
+        nodes.into_iter().map(|node| (node, Vec::new())).collect();
+    let mut page = ListParams::default().limit(PAGE.into());
     loop {
         let list = call("list", volumes.list(&page)).await?;
-        all.extend(list.items.iter().map(AttachedVolume::from));
+        for volume in list.items {
+            if let Some(of) = found.get_mut(&volume.spec.node_name) {
+                of.push(AttachedVolume {
+                    name: volume.name_any(),
+                    volume: volume.spec.source.persistent_volume_name,
+                });
+            }
+        }
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
-            None => return Ok(Arc::new(all)),
+            None => return Ok(found),
         }
     }
 }

@@ -6,10 +6,7 @@ use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
 };
-use kube::{
-    Api,
-    api::{DeleteParams, PostParams, Preconditions},
-};
+use kube::{Api, api::PostParams};
 use rackhand_api::names::{MEDIK8S_LEASE_NAMESPACE, kinds};
 use rackhand_core::{
     checks::nodes::{LeaseStep, lease_step},
@@ -18,7 +15,7 @@ use rackhand_core::{
 
 use super::{Maintenances, memory::Memory, resolve::Subject};
 use crate::{
-    checks::nodes::{held, lease_name},
+    checks::nodes::{held, lease_name, lease_of, release_lease},
     store::{
         api::{ApiError, call, optional},
         object::{Key, Kind},
@@ -31,10 +28,6 @@ const READ_AGAIN: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);
 /// The identity of a maintenance as the holder of a Lease.
 pub(super) fn holder(name: &str, uid: &str) -> String {
     format!("{}-{name}-{uid}", kinds::HOST_MAINTENANCE)
-}
-
-fn what(node: &str) -> String {
-    format!("Lease {MEDIK8S_LEASE_NAMESPACE}/{}", lease_name(node))
 }
 
 /// The Node whose Lease counts; medik8s' operators run in the cluster of their Nodes.
@@ -61,7 +54,7 @@ pub(super) async fn read(
         return mark.clone();
     }
     let leases: Api<Lease> = Api::namespaced(context.client.clone(), MEDIK8S_LEASE_NAMESPACE);
-    let found = optional(call(what(node), leases.get(&lease_name(node))).await);
+    let found = optional(call(lease_of(node), leases.get(&lease_name(node))).await);
     let mark = match found {
         Err(error) => LeaseMark::Unread {
             why: error.to_string(),
@@ -97,7 +90,7 @@ pub(super) async fn take(
     memory.lease = None;
     let leases: Api<Lease> = Api::namespaced(context.client.clone(), MEDIK8S_LEASE_NAMESPACE);
     let name = lease_name(node);
-    let found = optional(call(what(node), leases.get(&name)).await)?;
+    let found = optional(call(lease_of(node), leases.get(&name)).await)?;
     let transitions = match lease_step(found.as_ref().map(held).as_ref(), me, now) {
         LeaseStep::Taken { .. } => return Ok(()),
         LeaseStep::Create => 0,
@@ -152,7 +145,7 @@ pub(super) async fn take(
     };
     let written = context
         .writer
-        .write("maintenance_lease", what(node), write)
+        .write("maintenance_lease", lease_of(node), write)
         .await;
     match written {
         Ok(_) => {
@@ -179,28 +172,6 @@ pub(super) async fn release(
     let Some(node) = node_of(context, subject) else {
         return Ok(());
     };
-    let leases: Api<Lease> = Api::namespaced(context.client.clone(), MEDIK8S_LEASE_NAMESPACE);
-    let name = lease_name(node);
-    let Some(lease) = optional(call(what(node), leases.get(&name)).await)? else {
-        return Ok(());
-    };
-    if held(&lease).holder.as_deref() != Some(me) {
-        return Ok(());
-    }
-    let only = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: lease.metadata.uid,
-            resource_version: lease.metadata.resource_version,
-        }),
-        ..DeleteParams::default()
-    };
-    let delete = move || async move { leases.delete(&name, &only).await.map(drop) };
-    let deleted = context
-        .writer
-        .write("maintenance_lease", what(node), delete)
-        .await;
-    match optional(deleted) {
-        Err(error) if error.is_conflict() => Ok(()),
-        done => done.map(drop),
-    }
+    let (client, writer) = (&context.client, &context.writer);
+    release_lease(client, writer, "maintenance_lease", node, me).await
 }

@@ -6,30 +6,20 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::PostParams};
 use rackhand_core::remediation::{EvictionResult, Observation, PodRef, eviction_is_justified};
 use serde_json::{Value, json};
 
 use crate::{
-    clusters::node_facts,
     remediation::{
-        act::{
-            Scope,
-            node::{self, TargetNode},
-        },
+        act::{Scope, pod_batch::PodBatch},
         engine::ReconcileError,
         scope::Memory,
     },
-    store::{
-        api::{ApiError, call, optional},
-        clock,
-    },
+    store::{api::ApiError, clock},
 };
 
-/// Evictions in flight for one remediation, so that others can write beside it.
-const IN_FLIGHT: usize = 8;
 /// Time for one batch. What was not answered by then is asked again.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -41,40 +31,21 @@ pub(super) async fn evict_pods(
     node: &str,
     pods: &[PodRef],
 ) -> Result<(), ReconcileError> {
-    let TargetNode {
-        facts, nodes, what, ..
-    } = node::target_node(scope, memory, o)?;
-    let name = facts.name.clone();
-    let read = optional(call(&what, nodes.get(&name)).await)?;
-    let read = read.map(|node| node_facts(&node, None));
-    if let Err(why) = eviction_is_justified(read.as_ref(), node) {
-        tracing::warn!(remediation = %scope.id, why, "no pod is evicted");
-        memory.shell.node.forget();
+    let batch = PodBatch::justified(scope, memory, o, node, eviction_is_justified).await?;
+    let Some(batch) = batch else {
         return Ok(());
-    }
-    let client = nodes.into_client();
-    let evictions = pods.iter().map(|pod| {
-        let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-        let (pod, what) = (pod.clone(), format!("pod {pod} of {what}"));
-        let writer = scope.context.writer.clone();
-        async move {
-            let (name, body) = (pod.name.clone(), eviction_of(&pod));
-            let evicted = writer
-                .write("evict_pod", what, move || async move {
-                    let params = PostParams::default();
-                    api.create_subresource::<Value, Value>("eviction", &name, &params, &body)
-                        .await
-                        .map(drop)
-                })
-                .await;
-            (pod, evicted)
+    };
+    let name = batch.node.clone();
+    let evict = |api: Api<Pod>, pod: PodRef| {
+        move || async move {
+            let (params, body) = (PostParams::default(), eviction_of(&pod));
+            api.create_subresource::<Value, Value>("eviction", &pod.name, &params, &body)
+                .await
+                .map(drop)
         }
-    });
-    let evictions: Vec<_> = evictions.collect();
-    let mut answers = stream::iter(evictions).buffer_unordered(IN_FLIGHT);
-    let end = tokio::time::Instant::now() + BATCH_TIMEOUT;
+    };
     let mut evicted: usize = 0;
-    while let Ok(Some((pod, answer))) = tokio::time::timeout_at(end, answers.next()).await {
+    let answered = |pod: PodRef, answer| {
         let result = result(&pod, answer);
         scope.context.metrics.count_eviction(label(&result));
         if result == EvictionResult::Evicted {
@@ -83,7 +54,10 @@ pub(super) async fn evict_pods(
         memory
             .shell
             .pod_evicted(pod, result, clock::monotonic_now());
-    }
+    };
+    batch
+        .send(scope, "evict_pod", pods, BATCH_TIMEOUT, evict, answered)
+        .await;
     if evicted > 0 {
         let message = format!("evicted {evicted} of the pods of node {name}");
         scope.emit_event(false, "PodsEvicted", &message);

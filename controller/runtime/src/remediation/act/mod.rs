@@ -8,6 +8,7 @@ mod evidence;
 mod host;
 pub(super) mod node;
 mod node_backup;
+mod pod_batch;
 mod pods;
 pub(super) mod power;
 
@@ -15,10 +16,11 @@ use std::sync::Arc;
 
 use kube::Client;
 use rackhand_api::names::{BLOCK_MOVE_ANNOTATION, move_block};
-use rackhand_core::remediation::{Command, HostRef, HostView, Observation};
+use rackhand_core::remediation::{Command, HostRef, HostView, Observation, PowerDevice};
 use rackhand_proto::v1;
 use serde_json::{Value, json};
 
+use self::power::Beginning;
 use super::{
     RemediationMetrics,
     endpoint::Endpoints,
@@ -106,8 +108,10 @@ pub(super) async fn carry_out(
                 serial: serial.clone(),
                 ..v1::SystemIdentity::default()
             };
-            let host = host_of(scope, host)?;
-            return power::soft_off(scope, memory, &host, id, *limit, expect).await;
+            let (host, deadline) = (host_of(scope, host)?, power::soft_off_deadline(*limit));
+            let soft_off = Beginning::SoftOff(*limit, expect);
+            let id = (id.as_str(), PowerDevice::Bmc);
+            return power::begin(scope, memory, &host, id, soft_off, deadline).await;
         }
         Command::PowerOff {
             id,
@@ -126,25 +130,13 @@ pub(super) async fn carry_out(
                 during_update: *during_update,
             };
             let deadline = power::off_deadline(&policy, *command_after);
-            return power::off(
-                scope,
-                memory,
-                &host_of(scope, host)?,
-                (id, *device),
-                off,
-                deadline,
-            )
-            .await;
+            let (host, id) = (host_of(scope, host)?, (id.as_str(), *device));
+            return power::begin(scope, memory, &host, id, Beginning::Off(off), deadline).await;
         }
         Command::PowerOn { id, device } => {
-            return power::on(
-                scope,
-                memory,
-                &host_of(scope, host)?,
-                (id, *device),
-                &policy,
-            )
-            .await;
+            let deadline = power::on_deadline(&policy);
+            let (host, id) = (host_of(scope, host)?, (id.as_str(), *device));
+            return power::begin(scope, memory, &host, id, Beginning::On, deadline).await;
         }
         Command::Cancel { id } => {
             let host = host_of(scope, host)?;

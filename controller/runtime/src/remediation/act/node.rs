@@ -6,8 +6,8 @@ use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
-use rackhand_core::remediation::{NodeFacts, Observation, WorkloadView};
-use serde_json::json;
+use rackhand_core::remediation::{NodeFacts, Observation, Shell, WorkloadView};
+use serde_json::{Value, json};
 
 use crate::{
     clusters::{cordon_patch, node_facts, taints},
@@ -59,13 +59,43 @@ pub(super) fn target_node<'a>(
 
 /// Returns a check of the age of the latest reading (F1), evaluated when it is called.
 pub(super) fn check_latest_reading(
-    memory: &Memory,
+    shell: &Shell,
 ) -> impl FnOnce() -> Result<(), kube::Error> + Send + use<> {
-    let shell = memory.shell.clone();
+    let shell = shell.clone();
     move || {
         let stands = shell.reading_stands(clock::monotonic_now());
         stands.map_err(|why| kube::Error::Service(why.into()))
     }
+}
+
+/// Patches the observed Node, if `check` allows it immediately before, and keeps the answer.
+async fn patch_node(
+    scope: &Scope,
+    memory: &mut Memory,
+    target: TargetNode<'_>,
+    operation: &'static str,
+    body: Value,
+    check: impl FnOnce() -> Result<(), kube::Error> + Send + 'static,
+) -> Result<(), ReconcileError> {
+    let TargetNode {
+        facts,
+        cluster,
+        nodes,
+        what,
+        ..
+    } = target;
+    let name = facts.name.clone();
+    let patch = move || async move {
+        check()?;
+        let params = PatchParams::default();
+        nodes.patch(&name, &params, &Patch::Merge(body)).await
+    };
+    let writer = &scope.context.writer;
+    let patched = writer.write(operation, what, patch).await?;
+    memory.snapshot.keep_node(&patched);
+    memory.shell.node.changed(node_facts(&patched, None));
+    scope.context.index.apply_node(&cluster, patched);
+    Ok(())
 }
 
 pub(super) async fn set_taint(
@@ -74,50 +104,24 @@ pub(super) async fn set_taint(
     o: &Observation,
     on: bool,
 ) -> Result<(), ReconcileError> {
-    let TargetNode {
-        facts,
-        cluster,
-        nodes,
-        what,
-        node,
-    } = target_node(scope, memory, o)?;
-    let name = facts.name.clone();
+    let target = target_node(scope, memory, o)?;
+    let name = target.facts.name.clone();
     let now = scope.context.taint_time_added.then(Timestamp::now);
-    let old = node
-        .spec
-        .as_ref()
-        .and_then(|s| s.taints.clone())
-        .unwrap_or_default();
+    let node = &target.node;
+    let old = node.spec.as_ref().and_then(|s| s.taints.clone());
     let body = json!({
         "metadata": { "resourceVersion": node.resource_version() },
-        "spec": { "taints": taints(&old, on, now) },
+        "spec": { "taints": taints(&old.unwrap_or_default(), on, now) },
     });
-    let check_latest_reading = check_latest_reading(memory);
-    let patched = scope
-        .context
-        .writer
-        .write(
-            if on { "taint" } else { "untaint" },
-            what,
-            move || async move {
-                if on {
-                    check_latest_reading()?;
-                }
-                nodes
-                    .patch(&name, &PatchParams::default(), &Patch::Merge(body))
-                    .await
-            },
-        )
-        .await?;
-    memory.snapshot.keep_node(&patched);
-    memory.shell.node.changed(node_facts(&patched, None));
-    scope.context.index.apply_node(&cluster, patched);
     if on {
-        let message = format!("out-of-service taint set on node {}", facts.name);
+        let check = check_latest_reading(&memory.shell);
+        patch_node(scope, memory, target, "taint", body, check).await?;
+        let message = format!("out-of-service taint set on node {name}");
         scope.emit_event(false, "Tainted", &message);
     } else {
+        patch_node(scope, memory, target, "untaint", body, || Ok(())).await?;
         // How the remediation ends is reported next.
-        let message = format!("out-of-service taint removed from node {}", facts.name);
+        let message = format!("out-of-service taint removed from node {name}");
         scope.log_progress("Untainted", &message);
     }
     Ok(())
@@ -131,34 +135,17 @@ pub(super) async fn set_cordon(
     uid: &str,
     on: bool,
 ) -> Result<(), ReconcileError> {
-    let TargetNode {
-        facts,
-        cluster,
-        nodes,
-        what,
-        node,
-    } = target_node(scope, memory, o)?;
-    if facts.uid != uid {
-        return Err(ApiError::other(&what, "it was replaced").into());
+    let target = target_node(scope, memory, o)?;
+    if target.facts.uid != uid {
+        return Err(ApiError::other(&target.what, "it was replaced").into());
     }
-    let name = facts.name.clone();
-    let body = cordon_patch(&node, on.then_some(&*scope.uid));
+    let name = target.facts.name.clone();
+    let body = cordon_patch(&target.node, on.then_some(&*scope.uid));
     let operation = if on { "cordon" } else { "uncordon" };
-    let patched = scope
-        .context
-        .writer
-        .write(operation, what, move || async move {
-            nodes
-                .patch(&name, &PatchParams::default(), &Patch::Merge(body))
-                .await
-        })
-        .await?;
-    memory.snapshot.keep_node(&patched);
-    memory.shell.node.changed(node_facts(&patched, None));
-    scope.context.index.apply_node(&cluster, patched);
+    patch_node(scope, memory, target, operation, body, || Ok(())).await?;
     let (reason, message) = match on {
-        true => ("Cordoned", format!("cordoned node {}", facts.name)),
-        false => ("Uncordoned", format!("uncordoned node {}", facts.name)),
+        true => ("Cordoned", format!("cordoned node {name}")),
+        false => ("Uncordoned", format!("uncordoned node {name}")),
     };
     scope.emit_event(false, reason, &message);
     Ok(())

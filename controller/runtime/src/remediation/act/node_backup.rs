@@ -68,7 +68,7 @@ pub(super) async fn delete_node(
     };
     let nodes = one.nodes.clone();
     let (asked, what) = (name.clone(), one.what.clone());
-    let check_latest_reading = node::check_latest_reading(memory);
+    let check_latest_reading = node::check_latest_reading(&memory.shell);
     let deleted = scope
         .context
         .writer

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api,
@@ -15,20 +14,14 @@ use kube::{
 use rackhand_core::remediation::{Observation, PodRef, deletion_is_justified};
 
 use crate::{
-    clusters::node_facts,
     remediation::{
-        act::{
-            Scope,
-            node::{self, TargetNode},
-        },
+        act::{Scope, node, pod_batch::PodBatch},
         engine::ReconcileError,
         scope::Memory,
     },
-    store::api::{ApiError, call, optional},
+    store::api::ApiError,
 };
 
-/// Deletions in flight for one remediation, so that others can write beside it.
-const IN_FLIGHT: usize = 8;
 /// Time for one batch. A longer one would delay the monitoring of the hold.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pods that are named in one Event.
@@ -43,39 +36,21 @@ pub(super) async fn delete_pods(
     node: &str,
     pods: &[PodRef],
 ) -> Result<(), ReconcileError> {
-    let TargetNode {
-        facts, nodes, what, ..
-    } = node::target_node(scope, memory, o)?;
-    let name = facts.name.clone();
-    // The pods were listed by the name of the Node.
-    let read = optional(call(&what, nodes.get(&name)).await)?;
-    let read = read.map(|node| node_facts(&node, None));
-    if let Err(why) = deletion_is_justified(read.as_ref(), node) {
-        tracing::warn!(remediation = %scope.id, why, "no pod is deleted");
+    let batch = PodBatch::justified(scope, memory, o, node, deletion_is_justified).await?;
+    let Some(batch) = batch else {
         return Ok(());
-    }
-    let client = nodes.into_client();
-    let deletions = pods.iter().map(|pod| {
-        let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-        let (pod, what) = (pod.clone(), format!("pod {pod} of {what}"));
-        let writer = scope.context.writer.clone();
-        let check_latest_reading = node::check_latest_reading(memory);
-        async move {
-            let (name, only) = (pod.name.clone(), as_observed(&pod));
-            let deleted = writer
-                .write("delete_pod", what, move || async move {
-                    check_latest_reading()?;
-                    api.delete(&name, &only).await.map(drop)
-                })
-                .await;
-            (pod, deleted)
+    };
+    let name = batch.node.clone();
+    let shell = memory.shell.clone();
+    let delete = |api: Api<Pod>, pod: PodRef| {
+        let check_latest_reading = node::check_latest_reading(&shell);
+        move || async move {
+            check_latest_reading()?;
+            api.delete(&pod.name, &as_observed(&pod)).await.map(drop)
         }
-    });
-    let deletions: Vec<_> = deletions.collect();
-    let mut answers = stream::iter(deletions).buffer_unordered(IN_FLIGHT);
-    let end = tokio::time::Instant::now() + BATCH_TIMEOUT;
+    };
     let mut deleted = Vec::new();
-    while let Ok(Some((pod, answer))) = tokio::time::timeout_at(end, answers.next()).await {
+    let answered = |pod: PodRef, answer: Result<(), ApiError>| {
         scope.context.metrics.count_pod_deletion(result(&answer));
         match answer {
             Ok(()) => {
@@ -90,7 +65,10 @@ pub(super) async fn delete_pods(
                 tracing::debug!(remediation = %scope.id, %error, "the pod is observed again");
             }
         }
-    }
+    };
+    batch
+        .send(scope, "delete_pod", pods, BATCH_TIMEOUT, delete, answered)
+        .await;
     if !deleted.is_empty() {
         let message = format!(
             "deleted {} of node {name}, whose host is confirmed off: {}",

@@ -44,12 +44,23 @@ pub(in crate::remediation) fn on_deadline(policy: &Policy) -> Duration {
     policy.power_on_timeout.clamp(LEAST, LONGEST_OPERATION)
 }
 
-pub(super) async fn off(
+/// What an agent is to begin.
+pub(super) enum Beginning {
+    /// A hard power-off.
+    Off(OffRequest),
+    /// A soft off: the time of the operating system from the asking, and the system that the BMC must be of.
+    SoftOff(Duration, v1::SystemIdentity),
+    /// A power-on.
+    On,
+}
+
+/// Begins an operation with this id. Returns the host if it has begun.
+pub(super) async fn begin(
     scope: &Scope,
     memory: &mut Memory,
     host: &HostRef,
     (id, device): (&str, PowerDevice),
-    off: OffRequest,
+    beginning: Beginning,
     deadline: Duration,
 ) -> Result<Option<HostRef>, ReconcileError> {
     let at = memory.shell.pinned_agent(id);
@@ -66,62 +77,18 @@ pub(super) async fn off(
         owner: &owner,
         deadline,
     };
-    let begun = scope.context.commands.begin_power_off(wanted, off).await;
-    begun_at(memory, host, begun)
-}
-
-/// Begins a soft off. The host has the whole limit from the asking.
-pub(super) async fn soft_off(
-    scope: &Scope,
-    memory: &mut Memory,
-    host: &HostRef,
-    id: &str,
-    limit: Duration,
-    expect: v1::SystemIdentity,
-) -> Result<Option<HostRef>, ReconcileError> {
-    let at = memory.shell.pinned_agent(id);
-    let Some(endpoint) = scope.context.endpoints.needed(memory, host).await? else {
-        return Ok(None);
-    };
-    let owner = scope.uid.clone();
-    let wanted = OperationRequest {
-        host,
-        endpoint,
-        id,
-        device: PowerDevice::Bmc,
-        at: at.as_deref(),
-        owner: &owner,
-        deadline: limit.clamp(LEAST, LONGEST_OPERATION),
-    };
     let commands = &scope.context.commands;
-    let begun = commands.begin_soft_off(wanted, limit, expect).await;
+    let begun = match beginning {
+        Beginning::Off(off) => commands.begin_power_off(wanted, off).await,
+        Beginning::SoftOff(limit, expect) => commands.begin_soft_off(wanted, limit, expect).await,
+        Beginning::On => commands.begin_power_on(wanted).await,
+    };
     begun_at(memory, host, begun)
 }
 
-pub(super) async fn on(
-    scope: &Scope,
-    memory: &mut Memory,
-    host: &HostRef,
-    (id, device): (&str, PowerDevice),
-    policy: &Policy,
-) -> Result<Option<HostRef>, ReconcileError> {
-    let at = memory.shell.pinned_agent(id);
-    let Some(endpoint) = scope.context.endpoints.needed(memory, host).await? else {
-        return Ok(None);
-    };
-    let owner = scope.uid.clone();
-    let deadline = on_deadline(policy);
-    let wanted = OperationRequest {
-        host,
-        endpoint,
-        id,
-        device,
-        at: at.as_deref(),
-        owner: &owner,
-        deadline,
-    };
-    let begun = scope.context.commands.begin_power_on(wanted).await;
-    begun_at(memory, host, begun)
+/// The deadline of a soft off, see [`off_deadline`]. The host has the whole limit from the asking.
+pub(super) fn soft_off_deadline(limit: Duration) -> Duration {
+    limit.clamp(LEAST, LONGEST_OPERATION)
 }
 
 /// The host whose operation has begun; `None`: the agent refused it, which the next observation contains.

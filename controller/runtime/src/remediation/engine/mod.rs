@@ -8,8 +8,10 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use rackhand_core::{
     explanation::RemediationFacts,
+    limits::beginnings::{TURN_POLL, TurnWait},
     remediation::{
-        Command, Decision, FAILURES_TOLD, HoldRefusal, Next, Observation, Pace, State, Step, Turn,
+        Command, Decision, FAILURES_TOLD, HoldRefusal, Next, Observation, Pace, Reason, State,
+        Step, Turn,
     },
 };
 use tokio::sync::Notify;
@@ -36,6 +38,8 @@ pub(super) struct RemediationLoop {
     wake: Arc<Notify>,
     /// The deadline of the current step.
     until: Option<Timestamp>,
+    /// Its wait for its turn, while the API server of its cluster is slow.
+    turn: Option<TurnWait>,
 }
 
 /// Why an iteration failed.
@@ -91,6 +95,7 @@ impl RemediationLoop {
             recorder: StateRecorder::default(),
             wake,
             until: None,
+            turn: None,
         }
     }
 
@@ -164,6 +169,12 @@ impl RemediationLoop {
         self.recorder
             .restore(&self.recording, &mut self.memory, now)
             .await?;
+        if self.turn.is_some_and(|turn| turn.stands(now))
+            && !self.is_deleted()
+            && concurrency::still_waits_for_turn(&self.observing)
+        {
+            return Ok(Iteration::Turn(await_turn(now)));
+        }
         let seen = match self
             .observer
             .observe(&self.observing, &mut self.memory, now)
@@ -178,8 +189,10 @@ impl RemediationLoop {
                 return Ok(Iteration::Turn(Turn::Wait(copied_at)));
             }
         };
-        let Some((observation, decision)) = self.decide(seen, now).await? else {
-            return Ok(Iteration::Turn(Turn::Again));
+        let (observation, decision) = match self.decide(seen, now).await? {
+            Decided::Step(decided) => *decided,
+            Decided::Again => return Ok(Iteration::Turn(Turn::Again)),
+            Decided::AwaitTurn => return self.report_turn(now).await,
         };
         self.until = self
             .memory
@@ -293,13 +306,8 @@ impl RemediationLoop {
     }
 
     /// Decides, and decides again if a concurrent remediation prevents this one from beginning
-    /// (F6). `None` if a live read has found what the decision considered absent (F12), so that a
-    /// new observation is required.
-    async fn decide(
-        &mut self,
-        seen: Observed,
-        now: Timestamp,
-    ) -> Result<Option<(Observation, Decision)>, ReconcileError> {
+    /// (F6).
+    async fn decide(&mut self, seen: Observed, now: Timestamp) -> Result<Decided, ReconcileError> {
         let mut observation = seen.observation;
         let mut decision = self.memory.shell.decide(&observation, now);
         if live_reads::find_unnamed_machine(
@@ -310,13 +318,13 @@ impl RemediationLoop {
         )
         .await?
         {
-            return Ok(None);
+            return Ok(Decided::Again);
         }
         if takes_hold(self.memory.shell.state.as_ref(), &observation, &decision)
             && !observation.object.paused
             && live_reads::finds_pause(&self.observing, &seen.target).await?
         {
-            return Ok(None);
+            return Ok(Decided::Again);
         }
         let mut begins = decision.begins;
         if begins {
@@ -326,7 +334,7 @@ impl RemediationLoop {
                 .await
             {
                 Ok(false) => {}
-                Ok(true) => return Ok(None),
+                Ok(true) => return Ok(Decided::Again),
                 Err(why) => {
                     begins = false;
                     observation.conflict.get_or_insert(why);
@@ -351,6 +359,11 @@ impl RemediationLoop {
             &seen.policies,
             wall,
         );
+        if permission.waits_for_turn {
+            self.turn = Some(TurnWait::evaluated(self.turn, now));
+            return Ok(Decided::AwaitTurn);
+        }
+        self.turn = None;
         for warning in &permission.warnings {
             self.scope.emit_event(true, "PolicyLimitExceeded", warning);
         }
@@ -364,7 +377,7 @@ impl RemediationLoop {
         if begins == decision.begins
             && (permission.refused.is_none() || observation.conflict.is_some())
         {
-            return Ok(Some((observation, decision)));
+            return Ok(Decided::Step(Box::new((observation, decision))));
         }
         if observation.conflict.is_none() {
             observation.conflict = permission.refused;
@@ -372,9 +385,28 @@ impl RemediationLoop {
         let decision = self.memory.shell.decide(&observation, now);
         if !self.memory.shell.node.suffices(state, &decision, now) {
             self.memory.shell.node.forget();
-            return Ok(None);
+            return Ok(Decided::Again);
         }
-        Ok(Some((observation, decision)))
+        Ok(Decided::Step(Box::new((observation, decision))))
+    }
+
+    /// Waits for the turn of this remediation, and says so after a while (L1).
+    async fn report_turn(&mut self, now: Timestamp) -> Result<Iteration, ReconcileError> {
+        if self.turn.is_some_and(|turn| turn.is_told(now)) {
+            let cluster = self.scope.interest.lock().cluster.clone();
+            let cluster = cluster.map_or_else(String::new, |cluster| cluster.to_string());
+            let reason = Reason::ApiServerSlow(cluster);
+            self.recorder
+                .report_reason(&self.recording, &mut self.memory, &reason, self.until, now)
+                .await?;
+        }
+        Ok(Iteration::Turn(await_turn(now)))
+    }
+
+    /// Whether the object is being deleted, as it was observed last.
+    fn is_deleted(&self) -> bool {
+        let object = self.memory.snapshot.object.as_ref();
+        object.is_none_or(|entry| entry.object.metadata.deletion_timestamp.is_some())
     }
 
     /// The inputs of this decision, for explanations.
@@ -403,6 +435,21 @@ impl RemediationLoop {
             () = self.observer.next_operation_event(&self.observing, &mut self.memory) => false,
         }
     }
+}
+
+fn await_turn(now: Timestamp) -> Turn {
+    let until = now.checked_add(TURN_POLL).unwrap_or(Timestamp::MAX);
+    Turn::Wait(Some(until))
+}
+
+/// The result of a decision.
+enum Decided {
+    /// The step, and the observation on which it rests.
+    Step(Box<(Observation, Decision)>),
+    /// A live read has found what the decision considered absent (F12), so that a new observation is required.
+    Again,
+    /// It may begin, but has no turn yet.
+    AwaitTurn,
 }
 
 /// The result of an iteration.

@@ -18,12 +18,13 @@ use parking_lot::Mutex;
 use rackhand_api::views::ViewError;
 use rackhand_core::{
     fleet::placement::HostWorkload,
-    limits::concurrency::{ActiveRemediation, EtcdGuard},
+    limits::concurrency::{ActiveRemediation, EtcdGuard, Urgency},
     remediation::{
         AgentFacts, BareMetalHostFacts, BmcAccess, Collected, Evictions, HostRef, HostView,
         JournalFacts, Observation, PodDeletions, PolicyError, Progress, Reason, State, Step,
         WorkloadView,
     },
+    signals::Signal,
 };
 use tokio::time::Instant;
 
@@ -54,6 +55,12 @@ use crate::{
         remediation::{RemediationId, RemediationObject},
     },
 };
+
+/// The conditions of a Node which say that its host does not run.
+const DOWN: [&str; 2] = [
+    Signal::PowerLost.condition_type(),
+    Signal::OsStopped.condition_type(),
+];
 
 /// What an observation needs. It has no writer, no client of a cluster, and commands no agent.
 pub(crate) struct Context {
@@ -247,21 +254,7 @@ impl Observer {
             };
             other_nodes::compare(scope, &subject, operation.as_ref(), now).await
         };
-        let draining = (state.as_ref())
-            .is_some_and(|s| matches!(s.step, Step::Evicting | Step::Evicted | Step::Draining));
-        let (workload, drain) = match (draining, &target.cluster, &target.node) {
-            (true, Some(cluster), Some(node)) => match scope.context.workloads.get(cluster) {
-                Some(client) => match client.drain(node).await {
-                    Ok(drain) => (workload, Some(drain)),
-                    Err(e) => {
-                        let why = format!("cluster {cluster}: {e}");
-                        (WorkloadView::Unreachable { why }, None)
-                    }
-                },
-                None => (workload, None),
-            },
-            _ => (workload, None),
-        };
+        let (workload, drain) = workload::left(scope, &target, state.as_ref(), workload).await;
         let endpoints = &scope.context.endpoints;
         endpoints.read_access(memory, found.as_ref()).await?;
         let pinned = operation::pinned_operation(scope, memory, agent_id.as_ref(), now).await;
@@ -291,6 +284,7 @@ impl Observer {
             state.as_ref(),
         );
         me.policy = input.facts.clone();
+        me.urgency = Urgency::of(&workload, &DOWN);
         if Progress::of(state.as_ref()) == Progress::Ready
             && let Some(host) = &me.node
         {

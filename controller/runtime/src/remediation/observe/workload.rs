@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use rackhand_api::names::{CLUSTER_NAME_LABEL, kubeconfig_secret};
-use rackhand_core::remediation::{NodeFacts, Progress, State, WorkloadView};
+use rackhand_core::remediation::{Drain, NodeFacts, Progress, State, WorkloadList, WorkloadView};
 
 use super::Observer;
 use crate::{
@@ -115,6 +115,41 @@ async fn read_live(
         Err(error) => WorkloadView::Unreachable {
             why: format!("cluster {cluster}: {error}"),
         },
+    }
+}
+
+/// Lists live what is left of the workload on the Node, if the step of the state rests on it. A cluster that cannot be
+/// listed cannot be reached.
+pub(super) async fn left(
+    scope: &Scope,
+    target: &Target,
+    state: Option<&State>,
+    workload: WorkloadView,
+) -> (WorkloadView, Option<Drain>) {
+    let list = WorkloadList::of(state.map(|s| s.step));
+    let (Some(cluster), Some(node)) = (&target.cluster, &target.node) else {
+        return (workload, None);
+    };
+    let client = scope.context.workloads.get(cluster);
+    let Some(client) = client.filter(|_| list != WorkloadList::Nothing) else {
+        return (workload, None);
+    };
+    let listed = match list {
+        WorkloadList::PodsAndVolumes => client.drain(node).await,
+        WorkloadList::Pods | WorkloadList::Nothing => {
+            let pods = client.pods(node).await;
+            pods.map(|pods| Drain {
+                pods,
+                ..Drain::default()
+            })
+        }
+    };
+    match listed {
+        Ok(drain) => (workload, Some(drain)),
+        Err(error) => {
+            let why = format!("cluster {cluster}: {error}");
+            (WorkloadView::Unreachable { why }, None)
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use rackhand_model::{
     causes, checks, copies,
     election::{Broken, Election},
     explore::{Cut, Report, explore, explore_checks, explore_election},
-    maintenance, policies, rack,
+    lists, maintenance, policies, rack,
     setting::Setting,
     signals,
 };
@@ -115,6 +115,14 @@ fn worlds(args: &Args) -> bool {
             };
             let report = signals::explore(setting, args.bounds());
             good &= print_world("signals", budget, &report);
+        }
+        for budget in budgets.iter().copied().filter(|_| args.is_chosen("lists")) {
+            let setting = lists::Setting {
+                budget,
+                breakage: None,
+            };
+            let report = lists::explore(setting, args.bounds());
+            good &= print_world("lists", budget, &report);
         }
         for budget in budgets
             .iter()
@@ -230,6 +238,12 @@ fn breakages(args: &Args) -> bool {
         let budget = setting.budget;
         let report = causes::explore(setting, args.bounds());
         good &= print_breakage(breakage.description(), "causes", budget, &report);
+    }
+    for breakage in lists::Breakage::ALL {
+        let setting = lists::Setting::broken(breakage);
+        let budget = setting.budget;
+        let report = lists::explore(setting, args.bounds());
+        good &= print_breakage(breakage.description(), "lists", budget, &report);
     }
     for breakage in maintenance::Breakage::ALL {
         let setting = maintenance::Setting::broken(breakage);

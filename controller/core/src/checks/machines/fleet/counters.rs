@@ -89,9 +89,10 @@ impl Counters {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// The machines whose deadline has passed at `now`, the earliest first.
-    pub(super) fn due(&self, now: Timestamp) -> Vec<Arc<str>> {
+    /// At most so many of the machines whose deadline has passed at `now`, the earliest first.
+    pub(super) fn due(&self, now: Timestamp, most: usize) -> Vec<Arc<str>> {
         let over = self.deadlines.iter().take_while(|(at, _)| *at <= now);
+        let over = over.take(most);
         over.map(|(_, name)| name.clone()).collect()
     }
 }

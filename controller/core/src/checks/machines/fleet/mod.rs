@@ -2,7 +2,7 @@
 //!
 //! Owns the machines that a check selects, with their judgements, the counters, the deadlines and
 //! the state of the limit. An event of one machine costs O(log n); a change that concerns all of them
-//! (the rules, the Cluster, the workload API) O(n). Must always equal the result of [`super::plan`] for
+//! (the rules, the Cluster, the workload API) O(n), which a large fleet does piece by piece. Must always equal the result of [`super::plan`] for
 //! the same facts.
 
 mod changes;
@@ -11,6 +11,7 @@ mod counters;
 
 use std::collections::BTreeMap;
 use std::mem;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -45,9 +46,23 @@ pub struct Fleet<P: Policy = Check> {
     counters: Counters,
     /// Whether every selected machine was put.
     is_whole: bool,
+    /// The machines that are left to evaluate after a change that concerns all of them.
+    stale: Option<Stale>,
     open: bool,
     turn: FleetChanges,
 }
+
+/// Machines of a large fleet that are left to evaluate. They are not counted yet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Stale {
+    /// The first of them, in the order of their names; `None`: none was evaluated yet.
+    from: Option<Arc<str>>,
+    /// Whether all of them are reported, because an action may be due that was denied before.
+    resumed: bool,
+}
+
+/// A fleet with more machines is evaluated piece by piece when something changes for all of them.
+const AT_ONCE: usize = 1000;
 
 // === impl Fleet ===
 
@@ -80,6 +95,7 @@ impl<P: Policy> Fleet<P> {
             members: BTreeMap::new(),
             counters: Counters::default(),
             is_whole: false,
+            stale: None,
             open: false,
             turn: FleetChanges {
                 counts: true,
@@ -95,9 +111,49 @@ impl<P: Policy> Fleet<P> {
         self.settle();
     }
 
-    /// Whether every selected machine was put. Before that, counts and limit are those of a part of the fleet.
+    /// Whether every selected machine was put and evaluated. Before that, counts and limit are those of a part of the
+    /// fleet, the limit allows nothing, and nothing is due for any machine (F13).
     pub fn is_whole(&self) -> bool {
-        self.is_whole
+        self.is_whole && self.stale.is_none()
+    }
+
+    /// Whether machines are left to evaluate, see [`Self::evaluate_some`].
+    pub fn is_stale(&self) -> bool {
+        self.stale.is_some()
+    }
+
+    /// Evaluates at most so many of the machines that are left after a change that concerns all of them. Returns whether
+    /// some are left.
+    pub fn evaluate_some(&mut self, now: Timestamp, most: usize) -> bool {
+        self.tick(now);
+        let Some(Stale { from, resumed }) = self.stale.clone() else {
+            return false;
+        };
+        let start = from.map_or(Bound::Unbounded, Bound::Included);
+        let left = self.members.range::<Arc<str>, _>((start, Bound::Unbounded));
+        let mut names: Vec<Arc<str>> = left
+            .map(|(name, _)| name.clone())
+            .take(most.saturating_add(1))
+            .collect();
+        let next = (names.len() > most).then(|| names.pop()).flatten();
+        for name in names {
+            let Some(mut member) = self.members.remove(&name) else {
+                continue;
+            };
+            let judgement = self.judged(&member.target);
+            self.put_evaluated(&name, &mut member, judgement, resumed);
+            self.members.insert(name, member);
+        }
+        let is_left = next.is_some();
+        self.stale = next.map(|next| Stale {
+            from: Some(next),
+            resumed,
+        });
+        if !is_left {
+            self.turn.counts = true;
+            self.settle();
+        }
+        is_left
     }
 
     /// Adds a selected machine, or replaces its facts.
@@ -203,15 +259,15 @@ impl<P: Policy> Fleet<P> {
             || kinds(check.machine_rules()) != kinds(self.check.machine_rules());
         self.check = check;
         if others {
-            for (name, mut member) in mem::take(&mut self.members) {
-                if let Some(mut target) = read(&name) {
-                    trim(&self.check, &mut target);
-                    member.target = target;
-                    self.members.insert(name, member);
-                } else {
-                    self.turn.machines.remove(&name);
-                }
-            }
+            self.members.retain(|name, member| {
+                let Some(mut target) = read(name) else {
+                    self.turn.machines.remove(name);
+                    return false;
+                };
+                trim(&self.check, &mut target);
+                member.target = target;
+                true
+            });
             self.turn.targets = true;
         }
         self.judge_all(true);
@@ -219,14 +275,21 @@ impl<P: Policy> Fleet<P> {
 
     /// Evaluates the machines whose deadline has passed.
     pub fn advance(&mut self, now: Timestamp) {
+        while self.advance_some(now, usize::MAX) {}
+    }
+
+    /// Evaluates at most so many of the machines whose deadline has passed. Returns whether some are left; until none is,
+    /// nothing may be done for any machine, because the counts are those of a moment that never was (F13).
+    pub fn advance_some(&mut self, now: Timestamp, most: usize) -> bool {
         self.tick(now);
-        let due = self.counters.due(self.now);
+        let due = self.counters.due(self.now, most);
         for name in &due {
             self.judge_again(name);
         }
         if !due.is_empty() {
             self.settle();
         }
+        due.len() == most && !self.counters.due(self.now, 1).is_empty()
     }
 
     /// The unhealthy machines, in the order of their names.
@@ -237,7 +300,7 @@ impl<P: Policy> Fleet<P> {
     /// When the first judgement changes by time alone; `None` while the check is paused or the fleet is not whole.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let next = self.counters.next_deadline();
-        next.filter(|_| !self.paused() && self.is_whole)
+        next.filter(|_| !self.paused() && self.is_whole())
     }
 
     /// Takes the changes since the last call.
@@ -249,7 +312,7 @@ impl<P: Policy> Fleet<P> {
     pub fn wanted(&self, machine: &str) -> Option<PendingAction<'_, P::Action>> {
         let Member { target, judgement } = self.members.get(machine)?;
         let verdict = &judgement.verdict;
-        let acts = !self.paused() && self.is_whole;
+        let acts = !self.paused() && self.is_whole();
         Some(PendingAction {
             uid: P::uid(&target.machine),
             verdict,
@@ -419,40 +482,74 @@ impl<P: Policy> Fleet<P> {
     /// denied before.
     fn judge_all(&mut self, resumed: bool) {
         self.counters = Counters::default();
-        for (name, mut member) in mem::take(&mut self.members) {
-            let judgement = self.judged(&member.target);
-            if resumed || judgement != member.judgement {
-                self.turn.machines.insert(name.clone());
-            }
-            self.turn.targets |=
-                judgement.verdict.is_target() != member.judgement.verdict.is_target();
-            self.count(&name, &member.target, &judgement);
-            member.judgement = judgement;
-            self.members.insert(name, member);
+        if self.members.len() > AT_ONCE {
+            let resumed = resumed || self.stale.as_ref().is_some_and(|stale| stale.resumed);
+            self.stale = Some(Stale {
+                from: None,
+                resumed,
+            });
+            self.settle();
+            return;
         }
+        self.stale = None;
+        let mut members = mem::take(&mut self.members);
+        for (name, member) in &mut members {
+            let judgement = self.judged(&member.target);
+            self.put_evaluated(name, member, judgement, resumed);
+        }
+        self.members = members;
         self.turn.counts = true;
         self.settle();
     }
 
+    /// Takes over the judgement of a machine that is not counted.
+    fn put_evaluated(
+        &mut self,
+        name: &Arc<str>,
+        member: &mut Member<P::Machine>,
+        judgement: Judgement,
+        resumed: bool,
+    ) {
+        if resumed || judgement != member.judgement {
+            self.turn.machines.insert(name.clone());
+        }
+        self.turn.targets |= judgement.verdict.is_target() != member.judgement.verdict.is_target();
+        let counts = self.check.counts(&member.target, &judgement.verdict);
+        self.counters.add(name, counts, &judgement);
+        member.judgement = judgement;
+    }
+
+    /// Whether a machine of this name is counted. One that is left to evaluate is not.
+    fn is_counted(&self, name: &str) -> bool {
+        self.stale.as_ref().is_none_or(|stale| {
+            let from = stale.from.as_deref();
+            from.is_some_and(|from| name < from)
+        })
+    }
+
     fn count(&mut self, name: &Arc<str>, target: &Target<P::Machine>, judgement: &Judgement) {
-        let counts = self.check.counts(target, &judgement.verdict);
-        self.counters.add(name, counts, judgement);
+        if self.is_counted(name) {
+            let counts = self.check.counts(target, &judgement.verdict);
+            self.counters.add(name, counts, judgement);
+        }
     }
 
     fn uncount(&mut self, name: &Arc<str>, target: &Target<P::Machine>, judgement: &Judgement) {
-        let counts = self.check.counts(target, &judgement.verdict);
-        self.counters.remove(name, counts, judgement);
+        if self.is_counted(name) {
+            let counts = self.check.counts(target, &judgement.verdict);
+            self.counters.remove(name, counts, judgement);
+        }
     }
 
     /// Opens or closes the limit by the counters, and then enqueues all unhealthy machines: those that waited to
     /// be handed over when it closed need another live read once it opens (F10).
     fn settle(&mut self) {
-        let open = self.is_whole && self.check.is_open(self.tally());
+        let open = self.is_whole() && self.check.is_open(self.tally());
         if open != self.open {
             self.turn.counts = true;
-            self.turn
-                .machines
-                .extend(self.counters.unhealthy().cloned());
+            // They are in order, so that a set of them is made at once.
+            let mut unhealthy = self.counters.unhealthy().cloned().collect();
+            self.turn.machines.append(&mut unhealthy);
         }
         self.open = open;
     }

@@ -341,6 +341,49 @@ proptest! {
         compare(&fleet, &follower, &world.plan())?;
     }
 
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn f13_large_fleet_that_is_evaluated_between_changes_acts_only_when_it_equals_the_plan(
+        (mut world, events) in any_history(), kinds in vec(any_target(), 6),
+    ) {
+        for i in 0..1100 {
+            let target = kinds[i % kinds.len()].clone();
+            let machine = MachineFacts { name: name(i), uid: format!("uid-{}", name(i)), ..target.machine };
+            world.machines.insert(name(i), Target { machine, ..target });
+        }
+        let mut fleet = world.fleet();
+        let mut follower = Follower::default();
+        follower.follow(&mut fleet);
+        world.apply(&mut fleet, Event::Workload(false));
+        for event in events {
+            if matches!(event, Event::Restart | Event::Act) {
+                continue;
+            }
+            world.apply(&mut fleet, event);
+            if !fleet.evaluate_some(world.now, 90) {
+                continue;
+            }
+            prop_assert!(!fleet.is_whole() && !fleet.is_open() && fleet.next_deadline().is_none());
+            for machine in fleet.machines().take(5) {
+                let wanted = fleet.wanted(machine).unwrap();
+                prop_assert!(wanted.action.is_none() && wanted.condition.is_none());
+            }
+        }
+        while fleet.evaluate_some(world.now, 90) {}
+        while fleet.advance_some(world.now, 7) {}
+        follower.follow(&mut fleet);
+        follower.drop_denied(&fleet);
+        compare(&fleet, &follower, &world.plan())?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
     #[test]
     fn f10_remediations_stay_within_the_limit_across_restarts(
         limit in 0i32..4, (mut world, events) in any_history(),

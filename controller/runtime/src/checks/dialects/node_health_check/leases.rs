@@ -10,7 +10,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
 };
 use kube::{
-    Api,
+    Api, Client,
     api::{DeleteParams, PostParams, Preconditions},
 };
 use rackhand_api::names::MEDIK8S_LEASE_NAMESPACE;
@@ -18,6 +18,7 @@ use rackhand_core::checks::nodes::{HeldLease, LeaseStep, lease_holder, lease_ste
 
 use crate::{
     checks::Context,
+    leader::writer::Writer,
     store::api::{ApiError, call, optional},
 };
 
@@ -55,6 +56,11 @@ pub(crate) fn lease_name(node: &str) -> String {
     format!("node-{}", node.to_lowercase())
 }
 
+/// The Lease of a Node, for messages.
+pub(crate) fn lease_of(node: &str) -> String {
+    format!("Lease {MEDIK8S_LEASE_NAMESPACE}/{}", lease_name(node))
+}
+
 // === impl NodeLease ===
 
 impl NodeLease<'_> {
@@ -71,7 +77,7 @@ impl NodeLease<'_> {
     }
 
     fn what(&self) -> String {
-        format!("Lease {MEDIK8S_LEASE_NAMESPACE}/{}", self.name())
+        lease_of(self.node)
     }
 
     /// Takes or renews the Lease. With `anew` its acquireTime is set to now, even if the check holds it
@@ -149,27 +155,41 @@ impl NodeLease<'_> {
 
     /// Deletes the Lease, if the check holds it.
     pub(super) async fn release(&self) -> Result<(), ApiError> {
-        let name = self.name();
-        let Some(lease) = optional(call(self.what(), self.api().get(&name)).await)? else {
-            return Ok(());
-        };
-        if held(&lease).holder != Some(self.holder()) {
-            return Ok(());
-        }
-        let only = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: lease.metadata.uid,
-                resource_version: lease.metadata.resource_version,
-            }),
-            ..DeleteParams::default()
-        };
-        let leases = self.api();
-        let delete = move || async move { leases.delete(&name, &only).await.map(drop) };
-        let writer = &self.context.writer;
-        let deleted = writer.write("node_lease", self.what(), delete).await;
-        match optional(deleted) {
-            Err(error) if error.is_conflict() => Ok(()),
-            done => done.map(drop),
-        }
+        let (client, writer) = (&self.context.client, &self.context.writer);
+        release_lease(client, writer, "node_lease", self.node, &self.holder()).await
+    }
+}
+
+/// Deletes the Lease of a Node, if this holder has it. `operation`: the write, as metrics count it.
+///
+/// # Errors
+/// The API server did not answer, or refuses it. That somebody else has changed the Lease is no error.
+pub(crate) async fn release_lease(
+    client: &Client,
+    writer: &Writer,
+    operation: &'static str,
+    node: &str,
+    holder: &str,
+) -> Result<(), ApiError> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), MEDIK8S_LEASE_NAMESPACE);
+    let (name, what) = (lease_name(node), lease_of(node));
+    let Some(lease) = optional(call(&what, leases.get(&name)).await)? else {
+        return Ok(());
+    };
+    if held(&lease).holder.as_deref() != Some(holder) {
+        return Ok(());
+    }
+    let only = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: lease.metadata.uid,
+            resource_version: lease.metadata.resource_version,
+        }),
+        ..DeleteParams::default()
+    };
+    let delete = move || async move { leases.delete(&name, &only).await.map(drop) };
+    let deleted = writer.write(operation, what, delete).await;
+    match optional(deleted) {
+        Err(error) if error.is_conflict() => Ok(()),
+        done => done.map(drop),
     }
 }

@@ -12,7 +12,7 @@ use rackhand_core::{
     fleet::placement::PolicyFacts,
     fleet::roles::Roles,
     limits::concurrency::{
-        ActiveRemediation, ControlPlane, EtcdGuard, check_concurrency, takes_planes_turn,
+        ActiveRemediation, ControlPlane, EtcdGuard, Urgency, check_concurrency, takes_planes_turn,
     },
     limits::power_policy::PolicyDecision,
     remediation::{BareMetalHostFacts, HostRef, Progress, Reason, State, progress_again},
@@ -29,6 +29,7 @@ use crate::{
         scope::Memory,
     },
     store::{
+        clock,
         index::Index,
         object::Key,
         remediation::{RemediationId, RemediationObject},
@@ -43,6 +44,8 @@ pub(in crate::remediation) struct Permission {
     pub(in crate::remediation) warnings: Vec<String>,
     /// The quorum that a person has overruled, if it begins because of that.
     pub(in crate::remediation) overruled: Option<Reason>,
+    /// Whether it waits for its turn, because the API server of its cluster is slow.
+    pub(in crate::remediation) waits_for_turn: bool,
 }
 
 /// Evaluates whether the remediation may begin, and records the result for the others (F6).
@@ -74,6 +77,7 @@ pub(in crate::remediation) fn resolve_concurrency(
         refused: right.reason,
         warnings: Vec::new(),
         overruled: right.overruled,
+        waits_for_turn: false,
     };
     me.progress = right.progress;
     if begins && right.progress == Progress::Begun {
@@ -91,8 +95,43 @@ pub(in crate::remediation) fn resolve_concurrency(
             }
         }
     }
+    if begins && me.progress == Progress::Begun && !take_turn(scope, &me, &others) {
+        me.progress = Progress::Ready;
+        permission.waits_for_turn = true;
+    }
     active.insert(scope.uid.clone(), me);
     permission
+}
+
+/// Takes the turn of a remediation that begins, if it has one.
+fn take_turn(scope: &Scope, me: &ActiveRemediation, others: &[&ActiveRemediation]) -> bool {
+    let Some(client) = client_of(scope) else {
+        return true;
+    };
+    let (mut load, now) = (client.load().lock(), clock::monotonic_now());
+    let has_turn = load.has_turn(me, others.iter().copied(), now);
+    if has_turn {
+        load.begins(now);
+    }
+    has_turn
+}
+
+fn client_of(scope: &Scope) -> Option<ReadClient> {
+    let cluster = scope.interest.lock().cluster.clone()?;
+    scope.context.workloads.get(&cluster)
+}
+
+/// Whether a remediation that waits for its turn still has none, as it was evaluated last. That costs no call.
+pub(in crate::remediation) fn still_waits_for_turn(scope: &Scope) -> bool {
+    let Some(client) = client_of(scope) else {
+        return false;
+    };
+    let active = scope.context.active.lock();
+    let Some(me) = active.get(&scope.uid) else {
+        return false;
+    };
+    let load = client.load().lock();
+    !load.has_turn(me, active.values(), clock::monotonic_now())
 }
 
 /// Keeps the precedence of a remediation whose object cannot be parsed now and that may have
@@ -222,6 +261,7 @@ pub(crate) fn active(
             .map(|(c, n)| format!("{c}/{n}")),
         bmc: host.map(|h| h.bmc.clone()),
         control_plane_of: plane,
+        urgency: Urgency::unknown(),
         policy: PolicyFacts::default(),
     }
 }
