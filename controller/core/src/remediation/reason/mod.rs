@@ -47,6 +47,7 @@ pub enum Reason {
     OtherRemediation(String),
     HeldByPolicy(String),
     HeldBySharedCause(String),
+    WaitingForMarks(String),
     Settling(String),
     PolicyLimitReached(String),
     RivalController(String),

@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 use rackhand_core::{
     explanation::RemediationFacts,
     remediation::{
-        Command, Decision, FAILURES_TOLD, HoldRefusal, Next, Observation, Pace, State, Step, Turn,
+        Command, Decision, FAILURES_TOLD, HoldRefusal, Next, Observation, Pace, Reason, State,
+        Step, Turn,
     },
 };
 use tokio::sync::Notify;
@@ -332,7 +333,7 @@ impl RemediationLoop {
             &self.observing,
             &self.memory,
             seen.me,
-            begins,
+            (begins, seen.unmarked),
             quorum,
             &seen.policies,
             wall,
@@ -346,6 +347,12 @@ impl RemediationLoop {
         }
         if decision.begins && begins && decision.state.step.takes_host() {
             decision.state.counted = Some(Box::new(counted));
+        }
+        // A quorum that would be lost outweighs a mark that is missing.
+        if permission.refused.is_some()
+            && matches!(observation.conflict, Some(Reason::WaitingForMarks(_)))
+        {
+            observation.conflict = None;
         }
         if begins == decision.begins
             && (permission.refused.is_none() || observation.conflict.is_some())
