@@ -6,6 +6,7 @@
 mod stdio;
 
 mod args;
+mod error_text;
 mod explain;
 mod kubectl;
 mod leader;
@@ -34,7 +35,7 @@ async fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // On one line without a backtrace, even with RUST_BACKTRACE, because a person reads it.
         Err(error) => {
-            errln!("error: {error:#}");
+            errln!("error: {}", error_text::one_line(&error));
             ExitCode::FAILURE
         }
     }

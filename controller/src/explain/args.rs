@@ -14,6 +14,10 @@ pub(crate) enum Explain {
     /// agents and the BMC reported last. The leader explains it; without --controller, `kubectl port-forward`
     /// connects to its Pod. Exits with 0 after an explanation, and with 1 otherwise.
     Remediation(Remediation),
+    /// A HostMaintenance: its phase, what it waits for, what it has set, and who leaves the host alone. It is explained
+    /// from the objects that you may read. Exits with 0 after an explanation, and with 1 otherwise.
+    #[command(visible_alias = "hostmaintenance")]
+    Maintenance(Maintenance),
     /// A MachineHealthCheck of Cluster API or OpenShift: the verdict on each Machine and its causes, the
     /// limit, the actions due now and what happens next. It is explained from the objects that you may read,
     /// or by the leader with --controller. Exits with 0 after an explanation, and with 1 otherwise.
@@ -119,6 +123,22 @@ pub(crate) struct Remediation {
 
     #[command(flatten)]
     pub(crate) leader: LeaderAddress,
+
+    /// Output format.
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub(crate) output: TableOutput,
+}
+
+/// Arguments of `explain maintenance`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Maintenance {
+    /// Name of the HostMaintenance; or a Node, a host as RACK/HOST, or a Machine that is in one.
+    pub(crate) name: String,
+
+    /// Namespace of the HostMaintenance; by default that of the kubeconfig's context, or of a Node, host or Machine
+    /// any.
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
 
     /// Output format.
     #[arg(short, long, value_enum, default_value = "table")]

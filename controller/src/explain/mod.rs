@@ -1,6 +1,7 @@
 //! `rackhand-controller explain`: computes or requests a view and prints it.
 
 pub(crate) mod args;
+mod maintenance;
 
 use std::{
     ffi::OsString,
@@ -38,6 +39,10 @@ pub(crate) struct CommandLine<'a> {
 pub(crate) async fn run(what: Explain, line: CommandLine<'_>) -> anyhow::Result<()> {
     match what {
         Explain::Remediation(asked) => remediation(asked, &line).await,
+        Explain::Maintenance(asked) => {
+            let client = kubectl::client(line.args.kubeconfig()).await?;
+            maintenance::run(&asked, &client, Timestamp::now()).await
+        }
         Explain::Mhc(asked) => mhc(&asked, line).await,
         Explain::Nhc(asked) => nhc(&asked, line).await,
     }

@@ -18,9 +18,11 @@ use rackhand_core::{
 };
 
 use super::{
-    Output, namespace,
+    Output, namespace, objects,
     table::{named, table},
 };
+
+use crate::error_text::one_line;
 
 /// Longest name of an object.
 const LONGEST_NAME: usize = 253;
@@ -152,26 +154,120 @@ async fn begin(start: Start, client: &Client) -> anyhow::Result<()> {
         let names = listed.iter().map(ResourceExt::name_any);
         targets.extend(names.map(MaintenanceTarget::Node));
     }
-    ensure!(!targets.is_empty(), "no Node has these labels");
+    if let Some(selector) = &start.selector {
+        ensure!(!targets.is_empty(), "no Node has the labels {selector}");
+    }
+    if let Some(until) = start.until {
+        ensure!(
+            until > Timestamp::now(),
+            "nothing is created: --until {until} is in the past"
+        );
+    }
     let namespace = namespace(client, start.namespace.clone());
     let objects: Api<HostMaintenance> = Api::namespaced(client.clone(), &namespace);
     let by = who(client).await;
+    let mut wanted = Vec::new();
     for target in targets {
+        ensure_exists(client, &namespace, &target).await?;
         let object = HostMaintenance::new(&name_of(&target), spec(&start, &target, by.clone())?);
+        wanted.push((target, object));
+    }
+    // All of them could be created, or none is.
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    for (_, object) in &wanted {
+        create(&objects, &namespace, object, &dry)
+            .await
+            .context("nothing is created")?;
+    }
+    for (target, object) in &wanted {
+        create(&objects, &namespace, object, &PostParams::default()).await?;
         let name = object.name_any();
-        match objects.create(&PostParams::default(), &object).await {
-            Ok(_) => outln!("HostMaintenance {namespace}/{name} of {target} is created"),
-            Err(kube::Error::Api(status)) if status.code == 409 => bail!(
-                "HostMaintenance {namespace}/{name} exists already: end it first (kubectl rackhand maintenance end \
-                 {name} --namespace {namespace})"
-            ),
-            Err(error) => {
-                return Err(error).with_context(|| format!("creating {namespace}/{name}"));
-            }
-        }
+        outln!("HostMaintenance {namespace}/{name} of {target} is created");
     }
     outln!("Watch them: kubectl get hostmaintenances --namespace {namespace} --watch");
     Ok(())
+}
+
+async fn create(
+    objects: &Api<HostMaintenance>,
+    namespace: &str,
+    object: &HostMaintenance,
+    params: &PostParams,
+) -> anyhow::Result<()> {
+    let name = object.name_any();
+    match objects.create(params, object).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 409 => bail!(
+            "HostMaintenance {namespace}/{name} exists already: end it first (kubectl rackhand maintenance end {name} \
+             --namespace {namespace})"
+        ),
+        Err(error) => {
+            Err(error).with_context(|| format!("HostMaintenance {namespace}/{name} is not created"))
+        }
+    }
+}
+
+/// # Errors
+/// What a maintenance would be about does not exist. What the caller may not read is left to the controller.
+async fn ensure_exists(
+    client: &Client,
+    namespace: &str,
+    target: &MaintenanceTarget,
+) -> anyhow::Result<()> {
+    let found = match target {
+        MaintenanceTarget::Node(name) => {
+            let nodes: Api<Node> = Api::all(client.clone());
+            nodes.get_opt(name).await.map(|node| node.is_some())
+        }
+        MaintenanceTarget::Machine(name) => {
+            let kinds = [objects::MACHINE, objects::OPENSHIFT_MACHINE];
+            return match objects::exists(client, &kinds, namespace, name).await {
+                Ok(false) => bail!(
+                    "nothing is created: there is no Machine {name} in namespace {namespace}; name another with \
+                     --namespace"
+                ),
+                found => tolerate(found.map(drop)),
+            };
+        }
+        MaintenanceTarget::Host { rack, .. } => {
+            let agents = objects::list(client, objects::RACK_AGENT).await;
+            return match agents {
+                Ok(agents)
+                    if !agents
+                        .iter()
+                        .any(|a| a.data["spec"]["rack"] == rack.as_str()) =>
+                {
+                    bail!(
+                        "nothing is created: no RackAgent serves rack {rack}; --host is RACK/HOST"
+                    )
+                }
+                found => tolerate(found.map(drop)),
+            };
+        }
+    };
+    match found {
+        Ok(false) => bail!(
+            "nothing is created: there is no {target} in this cluster; a Node of another cluster is named by its Machine \
+             (--machine)"
+        ),
+        found => tolerate(found.map(drop).with_context(|| target.to_string())),
+    }
+}
+
+/// Ignores that the caller may not read something.
+fn tolerate(done: anyhow::Result<()>) -> anyhow::Result<()> {
+    match done {
+        Err(error) if is_forbidden(&error) => Ok(()),
+        done => done,
+    }
+}
+
+fn is_forbidden(error: &anyhow::Error) -> bool {
+    let status = error.downcast_ref::<kube::Error>();
+    matches!(status, Some(kube::Error::Api(status)) if status.code == 403)
 }
 
 /// The name of the caller, as the API server knows it; `None` if it does not say.
@@ -234,16 +330,26 @@ fn spec(
 async fn finish(end: &End, client: &Client) -> anyhow::Result<()> {
     let namespace = namespace(client, end.namespace.clone());
     let objects: Api<HostMaintenance> = Api::namespaced(client.clone(), &namespace);
+    let mut failed = Vec::new();
     for name in &end.names {
-        let deleted = objects.delete(name, &DeleteParams::default()).await;
-        let left = deleted
-            .with_context(|| format!("HostMaintenance {namespace}/{name}"))?
-            .left();
-        match left {
-            Some(_) => outln!("HostMaintenance {namespace}/{name} ends: its host comes back"),
-            None => outln!("HostMaintenance {namespace}/{name} is gone"),
+        match objects.delete(name, &DeleteParams::default()).await {
+            Ok(deleted) if deleted.is_left() => {
+                outln!("HostMaintenance {namespace}/{name} ends: its host comes back");
+            }
+            Ok(_) => outln!("HostMaintenance {namespace}/{name} is gone"),
+            Err(kube::Error::Api(status)) if status.code == 404 && status.details.is_some() => {
+                failed.push(format!("there is no HostMaintenance {namespace}/{name}"));
+            }
+            Err(error) => {
+                let error = anyhow::Error::new(error);
+                failed.push(one_line(
+                    &error.context(format!("HostMaintenance {namespace}/{name}")),
+                ));
+            }
         }
     }
+    // One that fails keeps no other host off.
+    ensure!(failed.is_empty(), "{}", failed.join("; "));
     Ok(())
 }
 

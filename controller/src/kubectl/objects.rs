@@ -49,6 +49,18 @@ pub(super) const RACK_AGENT: KindName = KindName {
     kind: "RackAgent",
 };
 
+pub(super) const MACHINE: KindName = KindName {
+    group: "cluster.x-k8s.io",
+    versions: &["v1beta1", "v1beta2"],
+    kind: "Machine",
+};
+
+pub(super) const OPENSHIFT_MACHINE: KindName = KindName {
+    group: "machine.openshift.io",
+    versions: &["v1beta1"],
+    kind: "Machine",
+};
+
 pub(super) const CLUSTER: KindName = KindName {
     group: "cluster.x-k8s.io",
     versions: &["v1beta1", "v1beta2"],
@@ -131,6 +143,33 @@ pub(super) async fn list(client: &Client, name: KindName) -> anyhow::Result<Vec<
         }
     }
     Ok(Vec::new())
+}
+
+/// Whether a namespaced object of this name is of one of these kinds.
+///
+/// # Errors
+/// The cluster does not answer, or refuses to.
+pub(super) async fn exists(
+    client: &Client,
+    kinds: &[KindName],
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<bool> {
+    for kind in kinds {
+        let Some(served) = served(client, *kind).await? else {
+            continue;
+        };
+        let objects: Api<DynamicObject> =
+            Api::namespaced_with(client.clone(), namespace, &served.resource);
+        let found = objects.get_opt(name).await;
+        if found
+            .with_context(|| format!("{} {name}", kind.kind))?
+            .is_some()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Finds the only object of this name among these kinds, with its API.

@@ -11,6 +11,8 @@ use rackhand_core::{remediation::WORDS_IGNORED, values::duration::ago};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::error_text::one_line;
+
 use super::{
     objects,
     table::{named, table},
@@ -91,11 +93,14 @@ pub(super) async fn read(client: &Client, lease: &LeaseName, now: Timestamp) -> 
     let leases: Api<Lease> = Api::namespaced(client.clone(), &lease.namespace);
     match leases.get_opt(&lease.name).await {
         Ok(lease) => status.leader = lease.and_then(|lease| leader(&lease, now)),
-        Err(error) => status.problems.push(format!("Lease: {error}")),
+        Err(error) => {
+            let error = anyhow::Error::new(error).context(format!("Lease {}", lease.name));
+            status.problems.push(one_line(&error));
+        }
     }
     let mut take = |listed: anyhow::Result<Vec<DynamicObject>>| {
         listed.unwrap_or_else(|error| {
-            status.problems.push(format!("{error:#}"));
+            status.problems.push(one_line(&error));
             Vec::new()
         })
     };

@@ -103,6 +103,11 @@ use super::conditions::StatusCondition;
         "message": "powerOff cannot be changed: delete this object and create another",
     },
     {
+        "rule": "self.eviction.seconds == oldSelf.eviction.seconds",
+        "message": "eviction.seconds cannot be changed: change eviction.whenNotFinished, or delete this object and \
+                    create another",
+    },
+    {
         "rule": "!(has(self.until) && has(self.durationSeconds))",
         "message": "until and durationSeconds cannot both be set",
     },
@@ -139,7 +144,7 @@ pub struct HostMaintenanceSpec {
     /// Whether the host is switched off. If not, its Node is cordoned and emptied, and the host stays on.
     #[serde(default = "yes")]
     pub power_off: bool,
-    /// Whether the locator LED of the host is lit while it can be worked on.
+    /// Whether the locator LED of the host is lit while it can be worked on. It may be changed at any time.
     #[serde(rename = "locatorLED", default)]
     pub locator_led: bool,
     /// How the pods leave the Node before anything is switched.
@@ -158,7 +163,7 @@ pub struct MaintenanceEviction {
     /// How long they may take. PodDisruptionBudgets are respected all that time.
     #[schemars(range(min = 0, max = 86400))]
     pub seconds: i32,
-    /// What happens when they have not left by then.
+    /// What happens when they have not left by then. It may be changed as long as nothing is switched.
     pub when_not_finished: EvictionPolicy,
 }
 
@@ -221,6 +226,13 @@ pub struct HostMaintenanceStatus {
     /// Whether the remediation has begun.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,
+    /// Whether every mark is in place by which health checks leave the host alone. Nothing is evicted or switched without.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub marked: bool,
+    /// Pods that were evicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub evicted_pods: Option<i64>,
     /// Since when the host can be worked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]

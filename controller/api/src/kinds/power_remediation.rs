@@ -163,7 +163,8 @@ pub struct StepTimeouts {
     /// Evicting: how long the pods of a Node that is Ready may take to leave it
     /// through the Eviction API, before anything is switched; then
     /// evictionPolicy applies. A Node that is not Ready and whose kubelet still
-    /// answers gets 30 seconds at most. 0 evicts nothing. 300 if it is not set.
+    /// answers gets 30 seconds at most. With evictionPolicy Proceed, 0 evicts
+    /// nothing. 300 if it is not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 86400))]
     pub eviction_seconds: Option<i32>,

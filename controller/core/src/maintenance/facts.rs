@@ -9,8 +9,6 @@ use super::{LeaseMark, LedMark, MachineMark, Stage};
 /// What the spec asks for, beside the target.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Wanted {
-    /// Whether the host is switched off.
-    pub power_off: bool,
     /// Whether the locator LED is lit while the host can be worked on.
     pub locator_led: bool,
     /// When the maintenance ends.
@@ -24,6 +22,9 @@ pub struct Wanted {
 pub struct MaintenanceRecord {
     /// Whether the remediation had begun: something may have been changed.
     pub begun: bool,
+    /// Whether every mark was in place by which health checks leave the host alone. The remediation goes no further
+    /// without.
+    pub marked: bool,
     /// Since when the host can be worked on.
     pub parked_since: Option<Timestamp>,
     /// Why the maintenance ends, once that was decided. It is not undone.
@@ -50,6 +51,8 @@ pub enum RemediationSeen {
         deleting: bool,
         /// How far it is.
         stage: Stage,
+        /// Whether its strategy is not that of the spec any more.
+        outdated: bool,
         /// Its reason, as one word.
         reason: String,
         /// The message of its status, which is shown as that of the maintenance.
@@ -82,4 +85,8 @@ pub struct MaintenanceFacts {
     pub lease: LeaseMark,
     /// What was done with the locator LED.
     pub led: LedMark,
+    /// Why a mark could not be set when that was tried last.
+    pub mark_refused: Option<String>,
+    /// What the remediation has left on the Node although it is gone: its finalizer was removed by hand.
+    pub left_on_node: Option<String>,
 }

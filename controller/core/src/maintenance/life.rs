@@ -8,6 +8,7 @@ use super::{
     LED_LIT_FOR, LeaseMark, MachineMark, MaintenanceFacts, MaintenancePhase, MaintenanceRecord,
     Mark, RemediationSeen, Stage,
 };
+use crate::remediation::Reason;
 
 /// Why a maintenance is where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +26,10 @@ pub enum MaintenanceReason {
     RemediationWaits,
     /// Its remediation is made anew.
     MadeAnew,
+    /// The marks are being set by which health checks leave the host alone.
+    SettingMarks,
+    /// A mark cannot be set, so nothing is evicted or switched.
+    MarkRefused,
     /// The Node is cordoned, and its pods leave.
     Evicting,
     /// The host is switched off, and what is left moves.
@@ -39,6 +44,8 @@ pub enum MaintenanceReason {
     RemediationDeleted,
     /// Its remediation has failed.
     RemediationFailed,
+    /// Its remediation is gone, and has left its taint on the Node.
+    TaintLeft,
 }
 
 impl MaintenanceReason {
@@ -51,6 +58,8 @@ impl MaintenanceReason {
             Self::NodeLeaseHeld => "NodeLeaseHeld",
             Self::RemediationWaits => "RemediationWaits",
             Self::MadeAnew => "MadeAnew",
+            Self::SettingMarks => "SettingMarks",
+            Self::MarkRefused => "MarkRefused",
             Self::Evicting => "Evicting",
             Self::PoweringOff => "PoweringOff",
             Self::Parked => "Parked",
@@ -58,6 +67,7 @@ impl MaintenanceReason {
             Self::TimeOver => "TimeOver",
             Self::RemediationDeleted => "RemediationDeleted",
             Self::RemediationFailed => "RemediationFailed",
+            Self::TaintLeft => "TaintLeft",
         }
     }
 }
@@ -73,6 +83,8 @@ pub enum MaintenanceAction {
     CreateRemediation,
     /// Delete the remediation.
     DeleteRemediation,
+    /// Change the strategy of the remediation to that of the spec.
+    UpdateRemediation,
     /// Set or renew a mark.
     Set(Mark),
     /// Take a mark back.
@@ -143,10 +155,14 @@ fn why_it_ends(f: &MaintenanceFacts, now: Timestamp) -> Option<(MaintenanceReaso
             deleting: true,
             stage,
             ..
-        } if f.record.begun || !matches!(stage, Stage::Waiting | Stage::Recovered) => Some((
-            MaintenanceReason::RemediationDeleted,
-            format!("somebody has deleted PowerRemediation {name}"),
-        )),
+        } if f.record.begun
+            || !matches!(stage, Stage::Waiting | Stage::Ready | Stage::Recovered) =>
+        {
+            Some((
+                MaintenanceReason::RemediationDeleted,
+                format!("somebody has deleted PowerRemediation {name}"),
+            ))
+        }
         RemediationSeen::Present {
             stage: Stage::Failed,
             reason,
@@ -184,6 +200,7 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
             d.message = format!("PowerRemediation {name} cannot be read: {why}");
         }
         RemediationSeen::Absent => {
+            unmark(f, &mut d);
             if let Some((reason, message)) = not_yet(f) {
                 (d.reason, d.message) = (reason, message);
             } else {
@@ -192,12 +209,22 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
             }
         }
         RemediationSeen::Present {
-            deleting,
-            stage: stage @ (Stage::Waiting | Stage::Recovered),
-            reason,
-            message,
+            deleting: false,
+            stage: Stage::Ready,
+            ..
         } if !f.record.begun => {
             d.in_place.push(Mark::Remediation);
+            ready(f, &mut d, now);
+        }
+        RemediationSeen::Present {
+            deleting,
+            stage: stage @ (Stage::Waiting | Stage::Ready | Stage::Recovered),
+            reason,
+            message,
+            ..
+        } if !f.record.begun => {
+            d.in_place.push(Mark::Remediation);
+            unmark(f, &mut d);
             let ended = *stage == Stage::Recovered;
             d.reason = match ended || *deleting {
                 true => MaintenanceReason::MadeAnew,
@@ -223,6 +250,14 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
         } => {
             begun(f, (*stage, reason, message), &mut d, now);
         }
+    }
+    if let RemediationSeen::Present {
+        outdated: true,
+        deleting: false,
+        ..
+    } = f.remediation
+    {
+        d.actions.push(A::UpdateRemediation);
     }
     keep_marks(f, &mut d);
     d
@@ -251,17 +286,15 @@ fn not_yet(f: &MaintenanceFacts) -> Option<(MaintenanceReason, String)> {
     }
 }
 
-/// The remediation has begun: the marks are set, and kept.
-fn begun(
-    f: &MaintenanceFacts,
-    (stage, reason, message): (Stage, &str, &str),
-    d: &mut MaintenanceDecision,
-    now: Timestamp,
-) {
+/// Whether every mark is in place by which health checks leave the host alone, whoever has set it.
+fn is_marked(f: &MaintenanceFacts, now: Timestamp) -> bool {
+    f.lease.is_in_place(now) && f.machine != MachineMark::Absent
+}
+
+/// Sets and renews the marks. That they are in place is recorded once they were seen.
+fn set_marks(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
     use MaintenanceAction as A;
-    let name = &f.remediation_name;
-    d.record.begun = true;
-    d.in_place.push(Mark::Remediation);
+    d.record.marked = is_marked(f, now);
     if f.machine == MachineMark::Absent {
         d.actions.push(A::Set(Mark::SkipRemediation));
         d.in_place.push(Mark::SkipRemediation);
@@ -270,17 +303,66 @@ fn begun(
         d.actions.push(A::Set(Mark::Lease));
         d.in_place.push(Mark::Lease);
     }
+}
+
+/// Takes the marks back of a maintenance that waits again: a host that fails meanwhile is remediated by its check.
+fn unmark(f: &MaintenanceFacts, d: &mut MaintenanceDecision) {
+    d.record.marked = false;
+    let marks = left_marks(f).into_iter();
+    d.actions.extend(marks.map(MaintenanceAction::TakeBack));
+}
+
+/// The remediation could begin: the marks are set, and it begins once they are.
+fn ready(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
+    if let Some((reason, message)) = not_yet(f) {
+        unmark(f, d);
+        (d.reason, d.message) = (reason, message);
+        return;
+    }
+    set_marks(f, d, now);
+    (d.reason, d.message) = match (&f.mark_refused, d.record.marked) {
+        (Some(why), false) => (MaintenanceReason::MarkRefused, refused_mark(why)),
+        _ => (
+            MaintenanceReason::SettingMarks,
+            "health checks are told to leave the host alone, then the work begins".to_owned(),
+        ),
+    };
+}
+
+fn refused_mark(why: &str) -> String {
+    format!(
+        "nothing is evicted or switched, because a health check could act on the host: its mark cannot be set: {why}"
+    )
+}
+
+/// The remediation has begun: the marks are kept.
+fn begun(
+    f: &MaintenanceFacts,
+    (stage, reason, message): (Stage, &str, &str),
+    d: &mut MaintenanceDecision,
+    now: Timestamp,
+) {
+    let name = &f.remediation_name;
+    d.record.begun = true;
+    d.in_place.push(Mark::Remediation);
+    set_marks(f, d, now);
     match stage {
         Stage::Evicting => {
             (d.phase, d.reason) = (MaintenancePhase::Evicting, MaintenanceReason::Evicting);
             d.message = format!("the pods leave: PowerRemediation {name}: {message} ({reason})");
         }
-        Stage::Parked => {
+        Stage::Parked | Stage::Emptied => {
             (d.phase, d.reason) = (MaintenancePhase::Parked, MaintenanceReason::Parked);
             d.record.parked_since = Some(f.record.parked_since.unwrap_or(now));
-            let state = match f.wanted.power_off {
-                true => "the host is confirmed off, and is kept off",
-                false => "the Node is cordoned and empty; the host is on",
+            let state = match stage {
+                Stage::Parked => "the host is confirmed off, and is kept off".to_owned(),
+                _ if reason == Reason::Evicted.label() => {
+                    "the Node is cordoned and empty, and the host is left on".to_owned()
+                }
+                // Pods are left, which the message names.
+                _ => format!(
+                    "the Node is cordoned, and the host is left on; PowerRemediation {name}: {message} ({reason})"
+                ),
             };
             let ended = ends(&MaintenanceFacts {
                 record: d.record.clone(),
@@ -289,12 +371,9 @@ fn begun(
             d.ends = ended;
             let until = ended.map_or_else(String::new, |at| format!("; it ends by itself at {at}"));
             d.message = format!(
-                "{state}: work on it, then delete this object, and the host comes back{until}"
+                "{state}: work on it, then delete this HostMaintenance, and the host comes back{until}"
             );
-            if f.wanted.locator_led && f.led.due(now) {
-                d.actions.push(A::Set(Mark::LocatorLED));
-                d.led_until = Some(now.checked_add(LED_LIT_FOR).unwrap_or(Timestamp::MAX));
-            }
+            led(f, d, now);
         }
         // It is given up, and takes back what it has done.
         Stage::Returning | Stage::Failed => {
@@ -304,13 +383,34 @@ fn begun(
             );
             d.message = format!("PowerRemediation {name} is given up: {message} ({reason})");
         }
-        Stage::Waiting | Stage::Working | Stage::Recovered => {
+        Stage::Waiting | Stage::Ready | Stage::Working | Stage::Recovered => {
             (d.phase, d.reason) = (
                 MaintenancePhase::PoweringOff,
                 MaintenanceReason::PoweringOff,
             );
             d.message = format!("PowerRemediation {name}: {message} ({reason})");
         }
+    }
+    if let Some(why) = f.mark_refused.as_ref().filter(|_| !d.record.marked) {
+        if matches!(stage, Stage::Waiting | Stage::Ready | Stage::Evicting) {
+            (d.reason, d.message) = (MaintenanceReason::MarkRefused, refused_mark(why));
+        } else {
+            let warning = format!("; a health check may act on it: its mark cannot be set: {why}");
+            d.message.push_str(&warning);
+        }
+    }
+}
+
+/// Lights the locator LED of a host that can be worked on, or puts it out where it is not wanted any more.
+fn led(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
+    let mark = Mark::LocatorLED;
+    if !f.wanted.locator_led {
+        let lit = f.led.may_be_lit(now);
+        d.actions
+            .extend(lit.then_some(MaintenanceAction::TakeBack(mark)));
+    } else if f.led.due(now) {
+        d.actions.push(MaintenanceAction::Set(mark));
+        d.led_until = Some(now.checked_add(LED_LIT_FOR).unwrap_or(Timestamp::MAX));
     }
 }
 
@@ -346,6 +446,7 @@ fn end(
         record: MaintenanceRecord {
             ending: Some(reason),
             ending_message: why.to_owned(),
+            marked: f.record.marked && f.remediation != RemediationSeen::Absent,
             ..f.record.clone()
         },
         in_place: Vec::new(),
@@ -380,8 +481,15 @@ fn end(
         }
         RemediationSeen::Absent => {
             let left = left(f, now);
-            if left.is_empty() {
-                return nothing_left(f, d, failed);
+            let on_node = f.left_on_node.as_ref().filter(|_| f.record.begun);
+            match (left.is_empty(), on_node) {
+                (true, None) => return nothing_left(f, d, failed),
+                (true, Some(what)) => {
+                    d.reason = MaintenanceReason::TaintLeft;
+                    d.message = format!("{why}; PowerRemediation {name} is gone, and {what}");
+                    return d;
+                }
+                (false, _) => {}
             }
             let names: Vec<String> = left.iter().map(|mark| format!("{mark:?}")).collect();
             d.message = format!("{why}; to be taken back: {}", names.join(", "));
@@ -394,15 +502,21 @@ fn end(
 
 /// What is taken back once the remediation is gone.
 fn left(f: &MaintenanceFacts, now: Timestamp) -> Vec<Mark> {
+    let mut left = left_marks(f);
+    if f.led.may_be_lit(now) {
+        left.push(Mark::LocatorLED);
+    }
+    left
+}
+
+/// The marks of this maintenance that health checks heed.
+fn left_marks(f: &MaintenanceFacts) -> Vec<Mark> {
     let mut left = Vec::new();
     if f.machine == MachineMark::Ours {
         left.push(Mark::SkipRemediation);
     }
     if matches!(f.lease, LeaseMark::Ours { .. }) {
         left.push(Mark::Lease);
-    }
-    if f.led.may_be_lit(now) {
-        left.push(Mark::LocatorLED);
     }
     left
 }

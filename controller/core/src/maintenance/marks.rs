@@ -71,6 +71,17 @@ pub enum LeaseMark {
 }
 
 impl LeaseMark {
+    /// Whether medik8s' operators heed it, or there are none.
+    pub(super) fn is_in_place(&self, now: Timestamp) -> bool {
+        match self {
+            Self::Ours { renewed } => {
+                now < renewed.checked_add(LEASE_LASTS).unwrap_or(Timestamp::MAX)
+            }
+            Self::NotUsed => true,
+            Self::Free | Self::Theirs { .. } | Self::Unread { .. } => false,
+        }
+    }
+
     /// Whether it is to be renewed now.
     pub(super) fn due(&self, now: Timestamp) -> bool {
         match self {

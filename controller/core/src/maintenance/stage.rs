@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::remediation::{State, Step};
+use crate::remediation::{Reason, State, Step};
 
 /// The phase of a maintenance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -47,12 +47,16 @@ impl MaintenancePhase {
 pub enum Stage {
     /// It waits to begin. Nothing was changed.
     Waiting,
+    /// It could begin, and waits for the marks of the maintenance.
+    Ready,
     /// The Node is cordoned, and its pods leave.
     Evicting,
     /// It switches the host off, or moves what is left.
     Working,
-    /// The host is ready to be worked on.
+    /// The host is ready to be worked on: it is confirmed off, and kept off.
     Parked,
+    /// The host is ready to be worked on: its Node is cordoned, and nothing was switched.
+    Emptied,
     /// The host is being brought back.
     Returning,
     /// It has ended because the Node came back before anything was switched.
@@ -61,12 +65,10 @@ pub enum Stage {
     Failed,
 }
 
-/// The stage of a remediation by its recorded state; `None`: it has none yet.
-pub fn stage(state: Option<&State>) -> Stage {
-    let Some(state) = state else {
-        return Stage::Waiting;
-    };
-    match state.step {
+/// The stage of a remediation by its recorded state, `None` if it has none yet, and by the reason that it shows.
+pub fn stage(state: Option<&State>, reason: &str) -> Stage {
+    match state.map_or(Step::Pending, |state| state.step) {
+        Step::Pending if reason == Reason::WaitingForMarks(String::new()).label() => Stage::Ready,
         Step::Pending => Stage::Waiting,
         Step::Evicting => Stage::Evicting,
         Step::Holding
@@ -77,8 +79,9 @@ pub fn stage(state: Option<&State>) -> Stage {
         | Step::Tainting
         | Step::Draining
         | Step::Retrying => Stage::Working,
-        // The strategy Evict stays there, with the host on.
-        Step::Evicted | Step::Fenced => Stage::Parked,
+        Step::Evicted => Stage::Emptied,
+        // The strategy Evict gets there as well, if the host fails.
+        Step::Fenced => Stage::Parked,
         Step::PoweringOn | Step::Booting | Step::Restoring | Step::Aborting => Stage::Returning,
         Step::Succeeded => Stage::Recovered,
         Step::Escalated | Step::Blocked => Stage::Failed,

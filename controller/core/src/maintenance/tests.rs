@@ -20,7 +20,6 @@ fn facts() -> MaintenanceFacts {
         deleting: false,
         finalizer: true,
         wanted: Wanted {
-            power_off: true,
             locator_led: true,
             ..Wanted::default()
         },
@@ -32,6 +31,8 @@ fn facts() -> MaintenanceFacts {
         machine: MachineMark::Absent,
         lease: LeaseMark::Free,
         led: LedMark::default(),
+        mark_refused: None,
+        left_on_node: None,
     }
 }
 
@@ -39,6 +40,7 @@ fn seen(stage: Stage, deleting: bool) -> RemediationSeen {
     RemediationSeen::Present {
         deleting,
         stage,
+        outdated: false,
         reason: "Because".into(),
         message: "it does".into(),
     }
@@ -76,6 +78,11 @@ impl World {
                 A::DeleteRemediation => {
                     if let RemediationSeen::Present { deleting, .. } = &mut self.f.remediation {
                         *deleting = true;
+                    }
+                }
+                A::UpdateRemediation => {
+                    if let RemediationSeen::Present { outdated, .. } = &mut self.f.remediation {
+                        *outdated = false;
                     }
                 }
                 A::Set(Mark::SkipRemediation) => self.f.machine = MachineMark::Ours,
@@ -127,11 +134,15 @@ fn maintenance_parks_a_host_and_takes_everything_back() {
     assert_eq!(w.turn(1), [A::CreateRemediation]);
     assert!(w.turn(2).is_empty(), "no mark while it waits");
     assert!(!w.phases.iter().any(|phase| phase.spares_host()));
-    w.f.remediation = seen(Stage::Evicting, false);
+    w.f.remediation = seen(Stage::Ready, false);
     assert_eq!(
         w.turn(3),
         [A::Set(Mark::SkipRemediation), A::Set(Mark::Lease)]
     );
+    assert!(!w.f.record.marked, "said only once they were seen");
+    assert!(w.turn(3).is_empty() && w.f.record.marked && !w.f.record.begun);
+    w.f.remediation = seen(Stage::Evicting, false);
+    assert!(w.turn(3).is_empty() && w.f.record.begun);
     w.f.remediation = seen(Stage::Working, false);
     assert!(w.turn(4).is_empty());
     w.f.remediation = seen(Stage::Parked, false);
@@ -392,4 +403,144 @@ fn spec_names_exactly_one_target() {
         of(Some("n"), None, None).map(|t| t.to_string()),
         Ok("Node n".into())
     );
+}
+
+/// A maintenance that could begin, and whose marks are not set.
+fn ready() -> MaintenanceFacts {
+    let mut f = facts();
+    f.remediation = seen(Stage::Ready, false);
+    f
+}
+
+#[test]
+fn mark_that_is_refused_keeps_the_remediation_from_beginning_and_is_said() {
+    let mut f = ready();
+    f.lease = LeaseMark::NotUsed;
+    f.mark_refused = Some("Machine ns/m: the webhook says no".into());
+    let d = decide(&f, at(0));
+    assert_eq!((d.phase, d.reason), (P::Pending, R::MarkRefused));
+    assert!(!d.record.marked);
+    assert!(d.message.contains("the webhook says no"), "{}", d.message);
+    assert_eq!(d.actions, [A::Set(Mark::SkipRemediation)], "tried again");
+    // Each mark by itself is one too few.
+    for (machine, lease, marked) in [
+        (MachineMark::Absent, LeaseMark::NotUsed, false),
+        (MachineMark::Ours, LeaseMark::Free, false),
+        (MachineMark::Ours, LeaseMark::NotUsed, true),
+        (MachineMark::Theirs, LeaseMark::NotUsed, true),
+        (
+            MachineMark::NoMachine,
+            LeaseMark::Ours { renewed: at(0) },
+            true,
+        ),
+    ] {
+        let f = MaintenanceFacts {
+            machine,
+            lease,
+            ..ready()
+        };
+        assert_eq!(decide(&f, at(0)).record.marked, marked, "{f:?}");
+    }
+}
+
+#[test]
+fn mark_that_goes_missing_stops_what_was_not_switched_yet() {
+    let mut f = facts();
+    f.record.begun = true;
+    f.record.marked = true;
+    f.lease = LeaseMark::Theirs {
+        holder: "somebody".into(),
+    };
+    f.remediation = seen(Stage::Evicting, false);
+    assert!(!decide(&f, at(0)).record.marked);
+    f.mark_refused = Some("403".into());
+    assert_eq!(decide(&f, at(0)).reason, R::MarkRefused);
+    f.remediation = seen(Stage::Parked, false);
+    let d = decide(&f, at(0));
+    assert_eq!(d.reason, R::Parked);
+    assert!(
+        d.message.contains("a health check may act"),
+        "{}",
+        d.message
+    );
+}
+
+#[test]
+fn marks_are_taken_back_from_what_waits_again() {
+    let mut w = World::new(ready());
+    w.turn(0);
+    w.turn(1);
+    assert!(w.f.record.marked);
+    w.f.remediation = seen(Stage::Waiting, false);
+    let back = [A::TakeBack(Mark::SkipRemediation), A::TakeBack(Mark::Lease)];
+    assert_eq!(w.turn(2), back);
+    assert!(!w.f.record.marked && w.turn(3).is_empty());
+    // A check that came meanwhile is asked again.
+    let mut f = ready();
+    f.refused = Some("the check".into());
+    f.machine = MachineMark::Ours;
+    let d = decide(&f, at(4));
+    assert_eq!(d.reason, R::CheckWouldAct);
+    assert_eq!(d.actions, [A::TakeBack(Mark::SkipRemediation)]);
+}
+
+#[test]
+fn edits_of_a_running_maintenance_take_effect() {
+    let mut f = facts();
+    f.record.begun = true;
+    f.machine = MachineMark::Ours;
+    f.lease = LeaseMark::NotUsed;
+    f.remediation = seen(Stage::Evicting, false);
+    if let RemediationSeen::Present { outdated, .. } = &mut f.remediation {
+        *outdated = true;
+    }
+    assert_eq!(decide(&f, at(0)).actions, [A::UpdateRemediation]);
+    let mut w = World::new(f);
+    w.f.remediation = seen(Stage::Parked, false);
+    assert_eq!(w.turn(1), [A::Set(Mark::LocatorLED)]);
+    w.f.wanted.locator_led = false;
+    assert_eq!(w.turn(2), [A::TakeBack(Mark::LocatorLED)]);
+    assert!(w.turn(3).is_empty() && !w.led_is_lit);
+    w.f.wanted.locator_led = true;
+    assert_eq!(w.turn(4), [A::Set(Mark::LocatorLED)]);
+}
+
+#[test]
+fn host_that_stays_on_is_not_called_off_nor_empty_if_it_is_not() {
+    let message = |stage, why: &str| {
+        let mut f = facts();
+        f.remediation = seen(stage, false);
+        if let RemediationSeen::Present { reason, .. } = &mut f.remediation {
+            *reason = why.into();
+        }
+        let d = decide(&f, at(0));
+        assert_eq!(d.phase, P::Parked);
+        d.message
+    };
+    let emptied = message(Stage::Emptied, "Evicted");
+    assert!(emptied.contains("empty, and the host is left on"));
+    let in_part = message(Stage::Emptied, "EvictedInPart");
+    assert!(in_part.contains("it does") && !in_part.contains("empty"));
+    let failed_meanwhile = message(Stage::Parked, "Fenced");
+    assert!(failed_meanwhile.contains("confirmed off"));
+}
+
+#[test]
+fn f9_taint_of_a_remediation_that_is_gone_is_not_called_nothing() {
+    let mut f = facts();
+    f.deleting = true;
+    f.record.begun = true;
+    f.machine = MachineMark::Ours;
+    f.left_on_node = Some("Node n has its taint".into());
+    let d = decide(&f, at(0));
+    assert_eq!(d.actions, [A::TakeBack(Mark::SkipRemediation)]);
+    f.machine = MachineMark::Absent;
+    let d = decide(&f, at(1));
+    assert_eq!((d.phase, d.reason), (P::Ending, R::TaintLeft));
+    assert!(d.actions.is_empty() && d.message.contains("Node n has its taint"));
+    f.left_on_node = None;
+    f.record.marked = true;
+    let d = decide(&f, at(2));
+    assert_eq!(d.actions, [A::RemoveFinalizer]);
+    assert!(!d.record.marked, "no check leaves it alone any more");
 }

@@ -1,6 +1,7 @@
 //! Rules about who evaluates health checks and who carries out remediations.
 
 use super::{CheckFacts, CheckKind, HoldTrial, Manager, ManagerFacts, Row};
+use crate::maintenance::{ForeignCheck, refused_by_check};
 
 /// Before this minor version baremetal-operator removes the reboot annotations of others.
 const BMO_KEEPS_ANNOTATIONS: (u32, u32) = (0, 14);
@@ -138,6 +139,32 @@ pub(super) fn checks(all: &[CheckFacts], managers: &ManagerFacts) -> Vec<Row> {
         .collect()
 }
 
+/// Whether a HostMaintenance of a host that this check selects would wait, see
+/// [`crate::maintenance::refused_by_check`].
+fn planned_work(facts: &CheckFacts, theirs: Option<bool>, target: &str) -> Option<Row> {
+    let ours = ["PowerRemediation", "Metal3Remediation"];
+    let check = ForeignCheck {
+        name: target.to_owned(),
+        paused: theirs == Some(false),
+        uses_our_template: facts
+            .remediations
+            .iter()
+            .any(|kind| ours.contains(&kind.as_str())),
+        evaluated_by_us: facts.ours,
+    };
+    let is_openshift = facts.kind == CheckKind::OpenShift;
+    let refused = is_openshift && refused_by_check(std::slice::from_ref(&check)).is_some();
+    refused.then(|| {
+        Row::warning(
+            "planned-work",
+            target,
+            "a HostMaintenance of a host that it selects waits: OpenShift's controller knows no mark for one Machine",
+            "before planned work, give it a template of Rackhand, or pause it with cluster.x-k8s.io/paused \
+             (docs/planned-work.md)",
+        )
+    })
+}
+
 /// Who evaluates a check, and who carries out what it requests.
 fn evaluated(facts: &CheckFacts, managers: &ManagerFacts) -> Vec<Row> {
     let check = "health-checks";
@@ -206,6 +233,7 @@ fn evaluated(facts: &CheckFacts, managers: &ManagerFacts) -> Vec<Row> {
         .iter()
         .any(|kind| kind == "Metal3Remediation");
     let mut rows = vec![row];
+    rows.extend(planned_work(facts, theirs, &target));
     if of_capm3 && managers.runs(Manager::Capm3) == Some(true) {
         rows.push(Row::failed(
             "remediators",

@@ -16,6 +16,8 @@ pub enum Obstacle {
     OtherTrigger(String),
     /// The Nodes of the cluster are not watched now.
     ClusterNotConnected(String),
+    /// No Cluster has the name that the trigger gives.
+    ClusterNotFound(String),
     /// The template needs a Machine, and none in this namespace names the Node.
     NoMachine(String),
     /// The Machine or the Node is excluded from remediation.
@@ -65,7 +67,10 @@ impl Obstacle {
     pub fn stops_everything(&self) -> bool {
         matches!(
             self,
-            Self::Paused(_) | Self::ClusterNotConnected(_) | Self::StateUnreadable(_)
+            Self::Paused(_)
+                | Self::ClusterNotConnected(_)
+                | Self::ClusterNotFound(_)
+                | Self::StateUnreadable(_)
         )
     }
 
@@ -97,6 +102,10 @@ impl Display for Obstacle {
                 write!(f, "RemediationTrigger {name} acts on this Node; one does at a time")
             }
             Self::ClusterNotConnected(why) => write!(f, "the Nodes are not watched now: {why}"),
+            Self::ClusterNotFound(name) => write!(
+                f,
+                "no Cluster {name} is known; spec.clusterName must be that of a Cluster in the namespace of the trigger"
+            ),
             Self::NoMachine(why)
             | Self::Excluded(why)
             | Self::TemplateUnusable(why)

@@ -73,7 +73,7 @@ impl StoredMaintenance {
             None => *cluster == Key::local(),
         };
         let node = status.node_name.as_deref();
-        node.filter(|_| of_cluster && status.phase.spares_host())
+        node.filter(|_| of_cluster && (status.marked || status.phase.spares_host()))
     }
 }
 
@@ -86,6 +86,21 @@ pub(crate) fn spared_nodes(index: &Index, cluster: &Key) -> BTreeMap<String, Str
         Some((node, format!("HostMaintenance {key}")))
     });
     spared.collect()
+}
+
+/// The name of the remediation of a maintenance; that of another maintenance is another.
+pub(crate) fn remediation_key(namespace: &str, uid: &str) -> Key {
+    Key::new(namespace, format!("maintenance-{uid}"))
+}
+
+/// The HostMaintenance for whose marks this remediation waits; `None`: it is of none, or all of them are set. One that
+/// is not known has set none.
+pub(crate) fn unmarked(index: &Index, name: &Key, object: &DynamicObject) -> Option<String> {
+    let (key, uid) =
+        maker(object).filter(|(key, uid)| remediation_key(&key.namespace, uid) == *name)?;
+    let view = index.maintenance(&key).and_then(|entry| entry.view.ok());
+    let is_marked = view.is_some_and(|stored| stored.meta.uid == uid && stored.status.marked);
+    (!is_marked).then(|| format!("HostMaintenance {key}"))
 }
 
 /// The name of the object that made a remediation, and its UID, by its annotation; `None` if no HostMaintenance did.
@@ -135,6 +150,8 @@ mod tests {
         let there = json!({ "phase": "Ending", "nodeName": "n1", "cluster": "ns/cluster" });
         assert_eq!(spared(there.clone(), &other), by);
         assert!(spared(there, &local).is_empty());
+        let marked = json!({ "phase": "Pending", "nodeName": "n1", "marked": true });
+        assert_eq!(spared(marked, &local), by);
         for phase in ["Pending", "Ended", "Failed"] {
             let status = json!({ "phase": phase, "nodeName": "n1" });
             assert!(spared(status, &local).is_empty(), "{phase}");
@@ -142,6 +159,40 @@ mod tests {
         assert!(
             spared(json!({}), &local).is_empty(),
             "the spec alone says nothing"
+        );
+    }
+
+    #[test]
+    fn remediation_of_a_maintenance_waits_until_that_says_that_its_marks_are_set() {
+        let index = Index::new(Vec::new());
+        let made = object(&json!({
+            "metadata": {
+                "name": "maintenance-u", "namespace": "ns",
+                "annotations": { MADE_BY_ANNOTATION: "HostMaintenance/m/u" },
+            },
+        }));
+        let name = Key::new("ns", "maintenance-u");
+        let by = Some("HostMaintenance ns/m".to_owned());
+        assert_eq!(unmarked(&index, &name, &made), by, "it is not known");
+        index.apply(
+            Kind::HostMaintenance,
+            maintenance(&json!({ "phase": "Pending" })),
+        );
+        assert_eq!(unmarked(&index, &name, &made), by);
+        index.apply(
+            Kind::HostMaintenance,
+            maintenance(&json!({ "marked": true })),
+        );
+        assert_eq!(unmarked(&index, &name, &made), None);
+        // A remediation that only says so is one like any other.
+        assert_eq!(unmarked(&index, &Key::new("ns", "mine"), &made), None);
+        let mut other = maintenance(&json!({ "marked": true }));
+        other.metadata.uid = Some("u2".into());
+        index.apply(Kind::HostMaintenance, other);
+        assert_eq!(
+            unmarked(&index, &name, &made),
+            by,
+            "that of a later one says nothing"
         );
     }
 

@@ -23,6 +23,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::super::objects;
+use crate::error_text::one_line;
 
 /// Time for all calls to one cluster.
 const CLUSTER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -70,7 +71,7 @@ pub(super) async fn remove(client: &Client, clusters: &Clusters) -> anyhow::Resu
             remove_from(&workload, &path, &mut seen).await
         });
         if let Err(error) = searched.await {
-            failed.push(format!("  cluster {path}: {error:#}"));
+            failed.push(format!("  cluster {path}: {}", one_line(&error)));
         }
     }
     if let Some(path) = unknown.first() {

@@ -17,13 +17,15 @@ pub enum Breakage {
     BeginsAgain,
     /// The checks are told while it only waits.
     MarkedTooEarly,
+    /// Its remediation begins although a mark is missing.
+    BegunUnmarked,
     /// What a maintenance has left that is gone is not looked for.
     OrphanIgnored,
 }
 
 impl Breakage {
     /// Every breakage of this world.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::MarkLeft,
         Self::LeaseLeft,
         Self::LedLeft,
@@ -31,6 +33,7 @@ impl Breakage {
         Self::ForeignMarkTaken,
         Self::BeginsAgain,
         Self::MarkedTooEarly,
+        Self::BegunUnmarked,
         Self::OrphanIgnored,
     ];
 
@@ -44,6 +47,7 @@ impl Breakage {
             Self::ForeignMarkTaken => "the annotation of somebody else is removed",
             Self::BeginsAgain => "a maintenance begins again after its end",
             Self::MarkedTooEarly => "checks leave a host alone whose maintenance only waits",
+            Self::BegunUnmarked => "a maintenance begins before its marks are set",
             Self::OrphanIgnored => "a maintenance that is gone is forgotten",
         }
     }

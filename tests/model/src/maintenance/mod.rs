@@ -76,6 +76,9 @@ impl Model for Setting {
                 "L1: it ends when it is to end",
                 |model: &Self, w: &World| w.wrong.is_some() || w.ends(model.breakage),
             ),
+            Property::always("nothing begins without its marks", |_, w: &World| {
+                w.wrong != Some(Wrong::BegunUnmarked)
+            }),
             Property::sometimes("a host is parked with all marks", |_, w: &World| {
                 w.is_parked_with_all()
             }),

@@ -26,6 +26,8 @@ pub enum Wrong {
     BegunAgain,
     /// A mark was set while the remediation waited.
     MarkedTooEarly,
+    /// The remediation began while a mark was missing.
+    BegunUnmarked,
 }
 
 /// The remediation.
@@ -182,7 +184,7 @@ impl World {
                 (self.lit, self.out, self.orphan) = (None, false, None);
             }
             Action::Fail(which) => self.turn(breakage, usize::MAX, Some(usize::from(which))),
-            Action::Advance => self.advance(),
+            Action::Advance => self.advance(breakage),
             Action::Abort => {
                 if let Some(remediation) = &mut self.remediation
                     && remediation.stage == Stage::Evicting
@@ -210,22 +212,35 @@ impl World {
     }
 
     /// The remediation goes on; a deleted one first brings the host back.
-    fn advance(&mut self) {
+    fn advance(&mut self, breakage: Option<Breakage>) {
         let Some(remediation) = &mut self.remediation else {
             return;
         };
         let next = match (remediation.deleting, remediation.stage) {
-            (true, Stage::Waiting | Stage::Recovered | Stage::Returning | Stage::Failed) => {
+            (
+                true,
+                Stage::Waiting | Stage::Ready | Stage::Recovered | Stage::Returning | Stage::Failed,
+            ) => {
                 self.had_begun |= self.seen_begun;
                 self.remediation = None;
                 return;
             }
             (true, _) => Stage::Returning,
-            (false, Stage::Waiting) => Stage::Evicting,
+            (false, Stage::Waiting) => Stage::Ready,
+            // It begins only with every mark.
+            (false, Stage::Ready)
+                if self.record.marked || breakage == Some(Breakage::BegunUnmarked) =>
+            {
+                Stage::Evicting
+            }
             (false, Stage::Evicting) => Stage::Working,
             (false, Stage::Working) => Stage::Parked,
             (false, stage) => stage,
         };
+        let is_marked = self.skip != Skip::Absent && self.lease.is_some();
+        if next == Stage::Evicting && remediation.stage != next && !is_marked {
+            self.wrong = Some(Wrong::BegunUnmarked);
+        }
         remediation.stage = next;
     }
 
@@ -256,7 +271,6 @@ impl World {
             deleting,
             finalizer,
             wanted: Wanted {
-                power_off: true,
                 locator_led: true,
                 until: self.with_end.then(|| after(STEP)),
                 duration: None,
@@ -276,6 +290,7 @@ impl World {
                         (Some(Breakage::MarkedTooEarly), Stage::Waiting) => Stage::Evicting,
                         (_, stage) => stage,
                     },
+                    outdated: false,
                     reason: "R".into(),
                     message: "m".into(),
                 },
@@ -296,6 +311,8 @@ impl World {
                 until: self.led_until.map(after),
                 out: self.out,
             },
+            mark_refused: None,
+            left_on_node: None,
         })
     }
 
@@ -364,6 +381,7 @@ impl World {
                     remediation.deleting = true;
                 }
             }
+            MaintenanceAction::UpdateRemediation => {}
             MaintenanceAction::Set(mark) => {
                 let waits = self.remediation.is_some_and(|r| r.stage == Stage::Waiting);
                 if waits {
@@ -448,7 +466,7 @@ impl World {
         }
         for _ in 0..BOUND {
             world.turn(breakage, usize::MAX, None);
-            world.advance();
+            world.advance(breakage);
         }
         world.wrong.is_some() || {
             // What expires by itself has done so by then, where nobody is there to end it.

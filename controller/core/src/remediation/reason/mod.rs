@@ -47,6 +47,7 @@ pub enum Reason {
     OtherRemediation(String),
     HeldByPolicy(String),
     HeldBySharedCause(String),
+    WaitingForMarks(String),
     Settling(String),
     PolicyLimitReached(String),
     /// The API server of the workload cluster is slow, and other remediations of it begin first.

@@ -171,6 +171,13 @@ impl Reason {
                  another one"
                 ),
             ),
+            Self::WaitingForMarks(by) => row(
+                Outside,
+                format_args!(
+                    "nothing is evicted or switched before health checks are told to leave the host alone; its marks are \
+                     set by {by}, whose status says what keeps them"
+                ),
+            ),
             Self::HeldByPolicy(what) | Self::HeldBySharedCause(what) => {
                 row(Outside, format_args!("{what}; nothing is switched"))
             }

@@ -10,6 +10,9 @@ use super::{
     Command, Decision, Next, RemediationOutcome, StepContext, after,
 };
 
+/// Interval of looking for the marks of a maintenance, which take a second or two.
+const MARKS_WATCH: Duration = Duration::from_secs(2);
+
 impl StepContext<'_> {
     /// Checks every precondition before anything is touched (A1).
     pub(super) fn pending(&self, s: State) -> Decision {
@@ -74,6 +77,9 @@ impl StepContext<'_> {
             {
                 s.record_attempt(why.clone(), self.now);
                 return self.attempts_exhausted(s);
+            }
+            (Ok(_), Some(why @ Reason::WaitingForMarks(_))) => {
+                return self.wait(s, why.clone(), after(self.now, MARKS_WATCH));
             }
             (Ok(_), Some(why)) => return self.recheck(s, why.clone()),
             (Ok(host), None) => host,
@@ -294,6 +300,15 @@ impl StepContext<'_> {
         Some(self.wait_to_begin(s, why))
     }
 
+    /// Waits while a mark is missing by which health checks leave the host of a maintenance alone: one that acted now
+    /// would replace the Machine of a host on which somebody is about to work.
+    pub(super) fn unmarked(&self, s: &State) -> Option<Decision> {
+        let why @ Reason::WaitingForMarks(_) = self.o.conflict.clone()? else {
+            return None;
+        };
+        Some(self.wait(s.clone(), why, after(self.now, MARKS_WATCH)))
+    }
+
     pub(super) fn wait_to_begin(&self, s: &State, why: Reason) -> Decision {
         if let Some(d) = self
             .uncordon(s, &why)
@@ -340,6 +355,13 @@ impl StepContext<'_> {
             return d;
         }
         if let Some(d) = self.taken_before_off(&s) {
+            return d;
+        }
+        // One that has failed is fenced: its pods wait for that.
+        if !self.holds()
+            && self.can_end_pods(&s)
+            && let Some(d) = self.unmarked(&s)
+        {
             return d;
         }
         // A move may have begun: what is not held yet is not held any more (F16).

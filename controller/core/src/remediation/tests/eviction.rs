@@ -105,7 +105,7 @@ fn pods_of_a_node_that_is_ready_leave_before_anything_is_held() {
     o.drain = Some(Drain::default());
     let d = decide(&o, Some(&s), at(4));
     assert_eq!((d.next, d.state.step), (Next::Write, Step::Holding));
-    assert_eq!(d.notes[0].reason, "PodsLeft");
+    assert_eq!(d.notes[0].reason, "EvictionFinished");
     assert_eq!(d.state.attempt.eviction.unwrap().evicted, 2);
 }
 
@@ -442,4 +442,32 @@ fn without_time_for_an_eviction_only_proceed_switches_what_a_budget_keeps() {
         policy(&mut o).eviction_blocked = blocked;
         assert_eq!(writes(&o, &pending(), 0).0.step, expected, "{blocked:?}");
     }
+}
+
+#[test]
+fn nothing_is_cordoned_evicted_or_held_before_health_checks_are_told() {
+    let missing = || Some(Reason::WaitingForMarks("HostMaintenance ns/m".into()));
+    let reason = |o: &Observation, s: &State| {
+        let (reason, until) = waits(o, s, 0);
+        assert!(until <= 2, "looked for soon");
+        reason.label()
+    };
+    let mut o = mk_ready();
+    o.conflict = missing();
+    assert_eq!(reason(&o, &pending()), "WaitingForMarks");
+    // A mark that goes missing stops what has begun.
+    assert_eq!(reason(&o, &mk_evicting(true, 300)), "WaitingForMarks");
+    let mut o = mk_cordoned();
+    o.conflict = missing();
+    assert_eq!(reason(&o, &mk_evicting(true, 300)), "WaitingForMarks");
+    let mut holding = mk_state(Step::Holding);
+    holding.agent_holds = false;
+    o.bmh.as_mut().unwrap().our_hold = false;
+    assert_eq!(reason(&o, &holding), "WaitingForMarks");
+    // A host that has failed is fenced.
+    (node(&mut o).ready, node(&mut o).ready_unknown) = (false, true);
+    let d = decide(&o, Some(&holding), at(0));
+    assert!(!matches!(d.next, Next::Wait(_)), "{:?}", d.next);
+    let d = decide(&o, Some(&mk_evicting(true, 300)), at(0));
+    assert_eq!((d.next, d.state.step), (Next::Write, Step::Holding));
 }

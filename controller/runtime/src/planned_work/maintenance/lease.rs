@@ -1,7 +1,7 @@
 //! medik8s' maintenance Lease of a Node: while somebody holds it, medik8s' NodeHealthCheck and its operators leave the
 //! Node alone. It is used only where medik8s' kinds are served, and expires by itself.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
@@ -23,7 +23,10 @@ use crate::{
 };
 
 /// How long a reading of a Lease stands that this maintenance does not hold.
-const READ_AGAIN: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);
+const READ_AGAIN: SignedDuration = SignedDuration::from_secs(10);
+
+/// How long it stands that the namespace of such Leases is missing, so that nobody uses them.
+const UNUSED: SignedDuration = SignedDuration::from_secs(300);
 
 /// The identity of a maintenance as the holder of a Lease.
 pub(super) fn holder(name: &str, uid: &str) -> String {
@@ -49,7 +52,11 @@ pub(super) async fn read(
         return LeaseMark::NotUsed;
     };
     if let Some((read, mark)) = &memory.lease
-        && (matches!(mark, LeaseMark::Ours { .. }) || now.duration_since(*read) < READ_AGAIN)
+        && match mark {
+            LeaseMark::Ours { .. } => true,
+            LeaseMark::NotUsed => now.duration_since(*read) < UNUSED,
+            _ => now.duration_since(*read) < READ_AGAIN,
+        }
     {
         return mark.clone();
     }

@@ -4,23 +4,31 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use rackhand_api::names::{MAINTENANCE_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, groups, kinds};
-use rackhand_core::maintenance::{
-    ForeignCheck, LedMark, MachineMark, MaintenanceFacts, MaintenanceRecord, MaintenanceTarget,
-    Mark, RemediationSeen, Wanted, refused_by_check, stage,
+use rackhand_api::names::{
+    CAPI_PAUSED_ANNOTATION, MAINTENANCE_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, groups, kinds,
+};
+use rackhand_core::{
+    maintenance::{
+        ForeignCheck, LedMark, MachineMark, MaintenanceFacts, MaintenanceRecord, MaintenanceTarget,
+        Mark, RemediationSeen, Wanted, refused_by_check, stage,
+    },
+    remediation::Taint,
 };
 
 use super::{
-    Maintenances, lease,
+    Maintenances,
+    act::is_outdated,
+    lease,
     memory::Memory,
     resolve::{Subject, resolve},
 };
 use crate::{
+    clusters::{node_facts, node_label},
     remediation::recorded_state,
     store::{
         api::{ApiError, call, optional},
         index::Entry,
-        maintenance::StoredMaintenance,
+        maintenance::{StoredMaintenance, remediation_key},
         object::{Key, Kind, api},
         remediation::{RemediationId, RemediationObject},
     },
@@ -35,11 +43,8 @@ pub(super) struct Seen {
     pub(super) subject: Subject,
     /// UID of the remediation, if there is one.
     pub(super) remediation: Option<String>,
-}
-
-/// The name of the remediation of a maintenance; that of another maintenance is another.
-pub(super) fn remediation_key(namespace: &str, uid: &str) -> Key {
-    Key::new(namespace, format!("maintenance-{uid}"))
+    /// Pods that the remediation has evicted, where it is known.
+    pub(super) evicted: Option<u32>,
 }
 
 /// What the annotation `skip-remediation` says when this maintenance has set it.
@@ -67,12 +72,16 @@ pub(super) async fn observe(
         },
     };
     let name = remediation_key(&key.namespace, uid);
-    let (remediation, remediation_uid) = remediation(context, memory, &name, was_made).await;
+    let (mut remediation, remediation_uid) = remediation(context, memory, &name, was_made).await;
+    if let RemediationSeen::Present { outdated, .. } = &mut remediation {
+        let id = RemediationId::new(Kind::PowerRemediation, name.clone());
+        let entry = context.index.remediation(&id);
+        *outdated = entry.is_some_and(|entry| is_outdated(stored, &entry.object));
+    }
     let me = lease::holder(&key.name, uid);
     let lease = lease::read(context, memory, &subject, &me, now).await;
     let spec = stored.spec.as_ref().ok().map(|(spec, _)| spec);
     let wanted = spec.map_or_else(Wanted::default, |spec| Wanted {
-        power_off: spec.power_off,
         locator_led: spec.locator_led,
         until: spec.until,
         duration: spec
@@ -86,6 +95,7 @@ pub(super) async fn observe(
         wanted,
         record: MaintenanceRecord {
             begun: status.begun,
+            marked: status.marked,
             parked_since: status.parked_since,
             ending: status.ending,
             ending_message: status.ending_message.clone().unwrap_or_default(),
@@ -102,11 +112,14 @@ pub(super) async fn observe(
             until: status.locator_lit_until,
             out: memory.out,
         },
+        mark_refused: memory.mark_refused(),
+        left_on_node: left_on_node(context, &subject),
     };
     Ok(Seen {
         facts,
         subject,
         remediation: remediation_uid,
+        evicted: memory.evicted,
     })
 }
 
@@ -210,12 +223,39 @@ fn present(
         let shown = entry.object.data.get("status").and_then(|s| s.get(field));
         shown.and_then(|v| v.as_str()).map(str::to_owned)
     };
+    if let Some(eviction) = state.as_ref().and_then(|s| s.attempt.eviction.as_ref()) {
+        memory.evicted = Some(eviction.evicted);
+    }
+    let reason = text("reason").unwrap_or_else(|| "Started".into());
     RemediationSeen::Present {
         deleting: entry.object.metadata.deletion_timestamp.is_some(),
-        stage: stage(state.as_ref()),
-        reason: text("reason").unwrap_or_else(|| "Started".into()),
+        stage: stage(state.as_ref(), &reason),
+        outdated: false,
+        reason,
         message: text("message").unwrap_or_else(|| "it has just been created".into()),
     }
+}
+
+/// The taint that is on the Node although no remediation is about it any more.
+fn left_on_node(context: &Maintenances, subject: &Subject) -> Option<String> {
+    let (cluster, name) = subject.cluster.as_ref().zip(subject.node.as_ref())?;
+    let node = context.index.node(cluster, name)?;
+    let facts = node_facts(&node, None);
+    if facts.taint != Taint::Ours || !facts.tainted_by_rackhand {
+        return None;
+    }
+    let remediations = context.index.remediations();
+    let of_node = |(_, entry): &(RemediationId, Entry<RemediationObject>)| {
+        entry.object.data["status"]["nodeName"] == name.as_str()
+    };
+    if remediations.iter().any(of_node) {
+        return None;
+    }
+    Some(format!(
+        "Node {} has its out-of-service taint: somebody has removed its finalizer, and its host may be off. Switch the \
+         host on, make sure that nothing of its old workload runs, and remove the taint from the Node",
+        node_label(cluster, name)
+    ))
 }
 
 /// Whose annotation `skip-remediation` is on the Machine.
@@ -292,7 +332,8 @@ fn refused(context: &Maintenances, subject: &Subject) -> Option<String> {
             ];
             checks.push(ForeignCheck {
                 name: format!("MachineHealthCheck {key} of {}", groups::OPENSHIFT_MACHINE),
-                paused: context.of_openshift.paused(&check.meta),
+                // A pause of Rackhand keeps the other controller from nothing.
+                paused: check.meta.has_annotation(CAPI_PAUSED_ANNOTATION),
                 uses_our_template: template.is_some_and(|t| ours.contains(&t.kind.as_str())),
                 evaluated_by_us: context.of_openshift.evaluates(&check.meta),
             });

@@ -18,7 +18,7 @@ use rackhand_core::maintenance::{
 use super::{
     Maintenances, act, lease,
     memory::Memory,
-    observe::{Seen, machine_mark, remediation, remediation_key},
+    observe::{Seen, machine_mark, remediation},
     resolve::Subject,
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
     hosts::find_machine,
     store::{
         api::{ApiError, call, optional},
-        maintenance::{StoredMaintenance, maker},
+        maintenance::{StoredMaintenance, maker, remediation_key},
         object::{Key, Kind, api},
         remediation::RemediationObject,
     },
@@ -134,6 +134,8 @@ impl Orphan {
             machine: machine_mark(context, &self.subject, &self.key, uid),
             lease,
             led: self.led,
+            mark_refused: None,
+            left_on_node: None,
         };
         let decision = decide(&facts, now);
         self.record = decision.record.clone();
@@ -141,6 +143,7 @@ impl Orphan {
             facts,
             subject: self.subject.clone(),
             remediation: of,
+            evicted: None,
         };
         for action in decision.actions {
             let whose = (&self.key, uid);

@@ -15,7 +15,10 @@ use super::Maintenances;
 use crate::{
     clusters::node_facts,
     hosts::{Target, find_machine, fleet, host, target_of_machine, target_of_node},
-    store::object::{Key, Kind},
+    store::{
+        index::Connection,
+        object::{Key, Kind},
+    },
 };
 
 /// What a maintenance is about.
@@ -63,6 +66,9 @@ pub(super) fn resolve(
         MaintenanceTarget::Node(name) => {
             let mut found = target_of_node(name);
             if index.node(&Key::local(), name).is_none() {
+                if let Connection::Down(why) = index.connection(&Key::local()) {
+                    return Err(format!("Node {name} cannot be read: {why}"));
+                }
                 return Err(format!(
                     "there is no Node {name} in the cluster in which the controller runs; for a Node of another \
                      cluster, name its Machine"

@@ -62,6 +62,8 @@ pub(super) fn status(
         host: subject.host.clone().or_else(|| old.host.clone()),
         remediation: made.or_else(|| old.remediation.clone()),
         begun: record.begun,
+        marked: record.marked,
+        evicted_pods: seen.evicted.map(i64::from).or(old.evicted_pods),
         parked_since: record.parked_since,
         ends_at: d.ends,
         ending: record.ending,
@@ -79,6 +81,8 @@ fn is_blocked(reason: MaintenanceReason) -> bool {
         MaintenanceReason::TargetNotFound
             | MaintenanceReason::CheckWouldAct
             | MaintenanceReason::NodeLeaseHeld
+            | MaintenanceReason::MarkRefused
+            | MaintenanceReason::TaintLeft
     )
 }
 

@@ -296,11 +296,14 @@ fn view(triggers: &Triggers, trigger: &Watched, made: Vec<Made>) -> TriggerView 
 fn inactive(triggers: &Triggers, trigger: &Watched) -> Option<Obstacle> {
     let index = &triggers.index;
     if let Connection::Down(why) = index.connection(&trigger.cluster) {
-        let why = match triggers.enabled {
-            true => Obstacle::ClusterNotConnected(why),
+        let is_named = trigger.spec.cluster_name.is_some();
+        return Some(match triggers.enabled {
             false => Obstacle::Disabled,
-        };
-        return Some(why);
+            true if is_named && index.cluster(&trigger.cluster).is_none() => {
+                Obstacle::ClusterNotFound(trigger.cluster.to_string())
+            }
+            true => Obstacle::ClusterNotConnected(why),
+        });
     }
     let place = (trigger.cluster.clone(), trigger.spec.label.clone());
     if !triggers.memory.lock().listed.contains(&place) {

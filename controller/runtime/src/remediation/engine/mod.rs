@@ -354,7 +354,7 @@ impl RemediationLoop {
             &self.observing,
             &self.memory,
             seen.me,
-            begins,
+            (begins, seen.unmarked),
             quorum,
             &seen.policies,
             wall,
@@ -373,6 +373,12 @@ impl RemediationLoop {
         }
         if decision.begins && begins && decision.state.step.takes_host() {
             decision.state.counted = Some(Box::new(counted));
+        }
+        // A quorum that would be lost outweighs a mark that is missing.
+        if permission.refused.is_some()
+            && matches!(observation.conflict, Some(Reason::WaitingForMarks(_)))
+        {
+            observation.conflict = None;
         }
         if begins == decision.begins
             && (permission.refused.is_none() || observation.conflict.is_some())

@@ -51,6 +51,7 @@ use crate::{
         clock,
         index::Index,
         live_reader::LiveReader,
+        maintenance::unmarked,
         object::Key,
         remediation::{RemediationId, RemediationObject},
     },
@@ -102,6 +103,8 @@ pub(super) struct Observed {
     pub(super) guard: Option<Result<EtcdGuard, String>>,
     /// Whether a person has overruled the quorum.
     pub(super) overrules_quorum: bool,
+    /// Why it does not begin although everything else lets it.
+    pub(super) unmarked: Option<Reason>,
     /// Its power policies, and what they need to know of it.
     pub(super) policies: PolicyInput,
     /// What these rest on.
@@ -303,6 +306,11 @@ impl Observer {
             });
         }
         let host_identity = found.as_ref().and_then(|host| host_identity(scope, host));
+        let unmarked = unmarked(&context.index, &scope.id.key, &entry.object);
+        let unmarked = unmarked.map(Reason::WaitingForMarks);
+        // Before it begins, the marks are asked for last.
+        let may_be_stopped =
+            (state.as_ref()).is_some_and(|s| matches!(s.step, Step::Evicting | Step::Holding));
         let observation = Observation {
             object,
             machine: machine_facts(&scope.context.index, &target),
@@ -310,7 +318,8 @@ impl Observer {
             cluster_removed: removed,
             host,
             host_identity,
-            conflict: competing_controller(&scope.uid, bmh.as_ref()),
+            conflict: competing_controller(&scope.uid, bmh.as_ref())
+                .or_else(|| unmarked.clone().filter(|_| may_be_stopped)),
             bmh,
             workload,
             other_nodes,
@@ -348,6 +357,7 @@ impl Observer {
             target,
             guard,
             overrules_quorum: overrules_quorum(config, &view),
+            unmarked,
             policies: input,
             policy_basis,
         }))

@@ -100,11 +100,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         Ok(())
     });
     story.check("it was switched on only after both were gone", on);
-    story.check_power("in all", &victim, &["rackhand"], &["rackhand"]);
-    story.check_tainted_once(&victim, true).await;
-    story.check_nothing_left(&victim).await;
-    story.check_others(&[&victim]);
-    story.verdict()
+    story.one_cycle_in_all().await
 }
 
 /// Adds a finalizer to the pod that is never removed, and a volume that is never detached.

@@ -20,12 +20,7 @@ and its kubelet is dead. In that case the BMC is the only source.";
 pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     says_off(&mut story).await?;
     does_nothing(&mut story).await?;
-    let victim = story.victim.clone();
-    story.check_power("in all", &victim, &["rackhand"], &["rackhand"]);
-    story.check_tainted_once(&victim, true).await;
-    story.check_nothing_left(&victim).await;
-    story.check_others(&[&victim]);
-    story.verdict()
+    story.one_cycle_in_all().await
 }
 
 async fn says_off(story: &mut Story<'_>) -> Result<()> {

@@ -80,9 +80,5 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         .await?;
     story.back().await?;
 
-    story.check_power("in all", &victim, &["rackhand"], &["rackhand"]);
-    story.check_tainted_once(&victim, true).await;
-    story.check_nothing_left(&victim).await;
-    story.check_others(&[&victim]);
-    story.verdict()
+    story.one_cycle_in_all().await
 }

@@ -81,11 +81,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
             true => Err(anyhow::anyhow!("{victim} is cordoned")),
         },
     );
-    story.check_power("in all", &victim, &["rackhand"], &["rackhand"]);
-    story.check_tainted_once(&victim, true).await;
-    story.check_nothing_left(&victim).await;
-    story.check_others(&[&victim]);
-    story.verdict()
+    story.one_cycle_in_all().await
 }
 
 /// A remediation that a person asks for. With the default evictionPolicy it goes on after evictionSeconds.

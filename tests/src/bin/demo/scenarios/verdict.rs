@@ -122,6 +122,19 @@ impl Story<'_> {
         }
     }
 
+    /// The last checks of a scenario in which Rackhand switches the host off and on once, and its verdict.
+    ///
+    /// # Errors
+    /// A check has failed.
+    pub(crate) async fn one_cycle_in_all(mut self) -> Result<()> {
+        let victim = self.victim.clone();
+        self.check_power("in all", &victim, &["rackhand"], &["rackhand"]);
+        self.check_tainted_once(&victim, true).await;
+        self.check_nothing_left(&victim).await;
+        self.check_others(&[&victim]);
+        self.verdict()
+    }
+
     /// Prints all checks.
     ///
     /// # Errors

@@ -83,7 +83,10 @@ impl StepContext<'_> {
             return self.end_eviction(s, String::new());
         };
         match self.outlook(&s) {
-            Outlook::Alive(node) => self.evict_from(s, node, &eviction),
+            Outlook::Alive(node) => match self.unmarked(&s) {
+                Some(d) => d,
+                None => self.evict_from(s, node, &eviction),
+            },
             Outlook::Dead => self.to(s, Step::Holding, Reason::Holding),
             Outlook::NoNode => self.end_eviction(s, String::new()),
             Outlook::Unknown(why) => {
@@ -318,7 +321,7 @@ impl StepContext<'_> {
             _ => Note {
                 step: None,
                 warning: false,
-                reason: "PodsLeft",
+                reason: "EvictionFinished",
                 message: format!(
                     "no pod is left on the node that could be evicted; evicted by Rackhand: {evicted}"
                 ),

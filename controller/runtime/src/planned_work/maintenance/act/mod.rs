@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::{
     Maintenances, lease,
     memory::Memory,
-    observe::{Seen, remediation_key, skip_value},
+    observe::{Seen, skip_value},
     resolve::Subject,
 };
 use crate::{
@@ -27,8 +27,9 @@ use crate::{
     hosts::bmc_endpoint,
     store::{
         api::{ApiError, optional},
-        maintenance::StoredMaintenance,
+        maintenance::{StoredMaintenance, remediation_key},
         object::{Key, Kind, api},
+        remediation::RemediationId,
     },
 };
 
@@ -50,11 +51,16 @@ pub(super) async fn act(
             MaintenanceAction::CreateRemediation => {
                 create(context, key, stored, &seen.subject).await
             }
+            MaintenanceAction::UpdateRemediation => update(context, key, stored).await,
+            MaintenanceAction::Set(mark) if memory.is_refused(*mark, now) => Ok(()),
             _ => {
                 let whose = (key, stored.meta.uid.as_str());
                 take_back_or_set(context, memory, whose, seen, *action, now).await
             }
         };
+        if let MaintenanceAction::Set(mark) = action {
+            memory.tried(*mark, &done, now);
+        }
         first = first.and(done);
     }
     first
@@ -96,6 +102,7 @@ pub(super) async fn take_back_or_set(
         MaintenanceAction::AddFinalizer
         | MaintenanceAction::RemoveFinalizer
         | MaintenanceAction::CreateRemediation
+        | MaintenanceAction::UpdateRemediation
         | MaintenanceAction::Set(Mark::Remediation)
         | MaintenanceAction::TakeBack(Mark::Remediation) => Ok(()),
     }
@@ -282,6 +289,69 @@ async fn create(
         Err(error) if error.is_conflict() => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Whether the spec has been changed since the remediation was made from it.
+pub(super) fn is_outdated(stored: &StoredMaintenance, remediation: &DynamicObject) -> bool {
+    let wanted = changeable(stored);
+    let made = &remediation.data["spec"]["strategy"];
+    !wanted.is_null()
+        && (made["evictionPolicy"] != wanted["evictionPolicy"]
+            || made["timeouts"]["softOffSeconds"] != wanted["timeouts"]["softOffSeconds"])
+}
+
+/// The part of the strategy that may be changed while the maintenance runs. When the time of the pods is over was
+/// decided as it began.
+fn changeable(stored: &StoredMaintenance) -> Value {
+    let strategy = strategy(stored);
+    match strategy.is_null() {
+        true => strategy,
+        false => json!({
+            "evictionPolicy": strategy["evictionPolicy"],
+            "timeouts": { "softOffSeconds": strategy["timeouts"]["softOffSeconds"] },
+        }),
+    }
+}
+
+/// Changes the strategy of the remediation to that of the spec.
+async fn update(
+    context: &Maintenances,
+    key: &Key,
+    stored: &StoredMaintenance,
+) -> Result<(), ApiError> {
+    let name = remediation_key(&key.namespace, &stored.meta.uid);
+    let what = format!("PowerRemediation {name}");
+    let id = RemediationId::new(Kind::PowerRemediation, name.clone());
+    let resource = context
+        .served
+        .known(Kind::PowerRemediation)
+        .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
+    let Some(entry) = context.index.remediation(&id) else {
+        return Ok(());
+    };
+    let body = json!({
+        "metadata": { "resourceVersion": entry.object.resource_version() },
+        "spec": { "strategy": changeable(stored) },
+    });
+    let remediations = api(&context.client, &resource, &name.namespace);
+    let patch = move || async move {
+        let params = PatchParams::default();
+        remediations
+            .patch(&name.name, &params, &Patch::Merge(body))
+            .await
+    };
+    let patched = context
+        .writer
+        .write("maintenance_update", what, patch)
+        .await;
+    match optional(patched) {
+        Ok(Some(object)) => context.index.apply(Kind::PowerRemediation, object),
+        Ok(None) => {}
+        // It has changed since, and is looked at again.
+        Err(error) if error.is_conflict() => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 /// Deletes the remediation with this UID, never a later one of the same name.

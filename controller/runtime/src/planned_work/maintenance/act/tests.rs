@@ -89,3 +89,43 @@ fn default_maintenance_waits_for_its_pods_and_shuts_down_first() {
     assert_eq!(timeouts.eviction_seconds, Some(300));
     assert_eq!(timeouts.soft_off_seconds, Some(60));
 }
+
+#[test]
+fn only_what_may_be_changed_while_it_runs_is_compared_with_the_remediation() {
+    let made = stored(&json!({ "node": "n1", "reason": "DIMM" }));
+    let body = remediation_body(&key(), &made, &subject(), None, None);
+    assert!(!is_outdated(&made, &body));
+    for changed in [
+        json!({ "node": "n1", "reason": "DIMM", "softOffSeconds": 5 }),
+        json!({ "node": "n1", "reason": "DIMM", "eviction": { "whenNotFinished": "Proceed" } }),
+    ] {
+        assert!(is_outdated(&stored(&changed), &body), "{changed}");
+        let patch = changeable(&stored(&changed));
+        assert!(patch["type"].is_null(), "{patch}");
+        assert!(patch["timeouts"]["evictionSeconds"].is_null(), "{patch}");
+    }
+    for other in [
+        json!({ "node": "n1", "reason": "another", "locatorLED": true }),
+        json!({ "node": 7 }),
+    ] {
+        assert!(!is_outdated(&stored(&other), &body), "{other}");
+    }
+}
+
+#[test]
+fn mark_that_was_refused_is_told_until_it_is_set_and_not_tried_at_once() {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let mut memory = Memory::default();
+    let refused = || Err(ApiError::other("Machine ns/m", "no"));
+    memory.tried(Mark::LocatorLED, &refused(), at(0));
+    assert_eq!(memory.mark_refused(), None, "no check heeds a LED");
+    memory.tried(Mark::SkipRemediation, &refused(), at(0));
+    assert_eq!(memory.mark_refused().as_deref(), Some("Machine ns/m: no"));
+    assert!(memory.is_refused(Mark::SkipRemediation, at(4)));
+    // It was left out.
+    memory.tried(Mark::SkipRemediation, &Ok(()), at(4));
+    assert!(memory.mark_refused().is_some());
+    assert!(!memory.is_refused(Mark::SkipRemediation, at(5)));
+    memory.tried(Mark::SkipRemediation, &Ok(()), at(5));
+    assert_eq!(memory.mark_refused(), None);
+}

@@ -49,13 +49,13 @@ pub(in crate::remediation) struct Permission {
 }
 
 /// Evaluates whether the remediation may begin, and records the result for the others (F6).
-/// `able` tells whether it would begin, and `wall` is the wall clock. Runs under a lock, so that two that could begin at once
+/// `able` tells whether it would begin, `unmarked` what keeps it from that last, and `wall` is the wall clock. Runs under a lock, so that two that could begin at once
 /// do not both succeed.
 pub(in crate::remediation) fn resolve_concurrency(
     scope: &Scope,
     memory: &Memory,
     mut me: ActiveRemediation,
-    able: bool,
+    (able, unmarked): (bool, Option<Reason>),
     quorum: Option<ControlPlane>,
     input: &PolicyInput,
     wall: Timestamp,
@@ -94,6 +94,19 @@ pub(in crate::remediation) fn resolve_concurrency(
                 me.policy.held_by = hold.map(|hold| hold.policy);
             }
         }
+    }
+    // It takes no place before it can begin.
+    if begins
+        && me.progress == Progress::Begun
+        && let Some(why) = unmarked
+    {
+        permission = Permission {
+            refused: Some(why),
+            warnings: Vec::new(),
+            overruled: None,
+            waits_for_turn: false,
+        };
+        me.progress = Progress::Waiting;
     }
     if begins && me.progress == Progress::Begun && !take_turn(scope, &me, &others) {
         me.progress = Progress::Ready;
