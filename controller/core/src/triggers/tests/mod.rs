@@ -1,6 +1,5 @@
-//! The rule about one Node, case by case, and every order of events in a small world.
+//! The rule about one Node, case by case. The world `triggers` of the model has every order of events.
 
-mod world;
 
 use std::time::Duration;
 
