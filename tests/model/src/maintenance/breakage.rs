@@ -1,5 +1,7 @@
 //! Deliberate faults of planned work, each of which the exploration must find.
 
+use crate::small::OnPurpose;
+
 /// A fault on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Breakage {
@@ -21,9 +23,8 @@ pub enum Breakage {
     OrphanIgnored,
 }
 
-impl Breakage {
-    /// Every breakage of this world.
-    pub const ALL: [Self; 8] = [
+impl OnPurpose for Breakage {
+    const EVERY: &'static [Self] = &[
         Self::MarkLeft,
         Self::LeaseLeft,
         Self::LedLeft,
@@ -34,8 +35,7 @@ impl Breakage {
         Self::OrphanIgnored,
     ];
 
-    /// The fault in words, as reports print it.
-    pub fn description(self) -> &'static str {
+    fn words(self) -> &'static str {
         match self {
             Self::MarkLeft => "the annotation on the Machine is left",
             Self::LeaseLeft => "the Lease of the Node is left",
@@ -46,5 +46,9 @@ impl Breakage {
             Self::MarkedTooEarly => "checks leave a host alone whose maintenance only waits",
             Self::OrphanIgnored => "a maintenance that is gone is forgotten",
         }
+    }
+
+    fn faults(self) -> u8 {
+        1
     }
 }

@@ -1,6 +1,5 @@
 //! The rule about one Node, case by case. The world `triggers` of the model has every order of events.
 
-
 use std::time::Duration;
 
 use jiff::Timestamp;
