@@ -4,6 +4,7 @@ use rackhand_core::remediation::{Next, OperationEvent, Step, Taint};
 
 use crate::{
     breakage::Breakage,
+    evictions::NodeCordon,
     operation::{Phase, Run},
     outlets::Outlets,
     restore::Backup,
@@ -64,6 +65,14 @@ pub enum Fault {
     Recovers,
     /// An update of the firmware of the host begins.
     FlashBegins,
+    /// A kubelet that works hangs from now on.
+    Hangs,
+    /// A person cordons the Node.
+    Cordoned,
+    /// A person removes the cordon while pods are evicted, and the pod that has left comes back.
+    PodReturns,
+    /// Whoever made the remediation gives it up.
+    GivenUp,
     /// Somebody switches that host on by its button, and its BMC stops answering, until it answers again. The button
     /// is not pressed between the reading of that BMC and the command after it: nothing that can be read would tell.
     SiblingLost,
@@ -97,6 +106,10 @@ pub enum Action {
     /// The volume of the deleted pod is detached, and the pod is started on another host at once: no
     /// later start can be worse.
     Detach,
+    /// The kubelet ends the pod that was evicted.
+    PodEnds,
+    /// The budget of the pod permits its eviction.
+    BudgetPermits,
     /// The kubelet renews its Lease.
     Renew,
     /// The kubelet reports its first status of a boot.
@@ -177,11 +190,7 @@ impl World {
 
     /// What may happen now or later.
     fn optional(&self) -> Vec<Action> {
-        let is_pinned = matches!(
-            self.registration,
-            Registration::Pinned | Registration::OtherAtNextBoot
-        );
-        let heard = self.host.up && !self.host.hung && is_pinned;
+        let heard = self.is_heard();
         let shown_ready =
             self.node.ready || self.registration == Registration::Other { ready: true };
         let tainted = self.node.taint != Taint::Absent;
@@ -207,7 +216,15 @@ impl World {
                 self.late_status && heard && !self.is_reported(),
             ),
             (Action::Watch, self.is_watch_behind()),
-            (Action::Unheard, !self.host.up && shown_ready),
+            (
+                Action::Unheard,
+                (!self.host.up || self.leaving.is_some() && self.host.hung) && shown_ready,
+            ),
+            (Action::PodEnds, heard && self.is_evicted()),
+            (
+                Action::BudgetPermits,
+                self.forbids_eviction() && self.pod.bound && self.may_evict(),
+            ),
             (Action::Answers, self.bmc.silent && !self.has_dead_bmc()),
             (Action::Learns, self.bmc.reset),
             (Action::PduAnswers, self.outlets.is_some_and(|o| o.silent)),
@@ -280,6 +297,10 @@ impl World {
             Fault::Renamed => self.registration == Registration::Pinned,
             Fault::Recovers => self.host.up && self.host.hung,
             Fault::FlashBegins => self.flash == Some(Flash::Ahead) && self.host.power == Power::On,
+            Fault::Hangs => self.host.up && !self.host.hung,
+            Fault::Cordoned => self.node.cordon == NodeCordon::Absent,
+            Fault::PodReturns => self.can_return(),
+            Fault::GivenUp => self.leaving.is_some_and(|leaving| !leaving.given_up),
             Fault::EarlyConfirmation => {
                 let step = self.object.state.as_ref().map(|s| s.step);
                 let early = step.is_none_or(|s| matches!(s, Step::Pending | Step::Holding));
@@ -351,6 +372,8 @@ impl World {
             Action::Evict => (w.pod.bound, w.pod.process) = (false, false),
             Action::ForceDelete => w.pod.bound = false,
             Action::Detach => (w.pod.volume, w.pod.elsewhere) = (false, true),
+            Action::PodEnds => w.pod_ends(),
+            Action::BudgetPermits => w.budget_permits(),
             Action::Renew => w.renew(),
             Action::Report => w.report(),
             Action::Watch => w.process.shell.node.forget(),
@@ -397,6 +420,10 @@ impl World {
         match fault {
             Fault::Crash => self.new_leader(),
             Fault::FlashBegins => self.flash = Some(Flash::Running),
+            Fault::Hangs => self.host.hung = true,
+            Fault::Cordoned => self.node.cordon = NodeCordon::Person,
+            Fault::PodReturns => self.pod_returns(),
+            Fault::GivenUp => self.given_up(),
             Fault::Lost => {
                 if let Some(held) = self.process.held.take() {
                     self.call_failed(&held.next);
@@ -429,6 +456,7 @@ impl World {
             Fault::NodeReplaced => {
                 self.node.uid = self.node.uid.saturating_add(1);
                 self.node.taint = Taint::Absent;
+                self.node.cordon = NodeCordon::Absent;
             }
             Fault::Renamed => self.renamed(),
             Fault::Recovers => {

@@ -82,11 +82,19 @@ pub enum Breakage {
     TaintUnrecorded,
     HoldUnrecorded,
     UpdateUnread,
+    CordonLeft,
+    ForeignUncordoned,
+    ForeignCordonTaken,
+    WaitIgnored,
+    AbortIgnored,
+    BudgetOverruled,
+    EvictionUnguarded,
+    DeadAwaited,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 57] = [
+    pub const ALL: [Self; 65] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -144,6 +152,14 @@ impl Breakage {
         Self::TaintUnrecorded,
         Self::HoldUnrecorded,
         Self::UpdateUnread,
+        Self::CordonLeft,
+        Self::ForeignUncordoned,
+        Self::ForeignCordonTaken,
+        Self::WaitIgnored,
+        Self::AbortIgnored,
+        Self::BudgetOverruled,
+        Self::EvictionUnguarded,
+        Self::DeadAwaited,
     ];
 
     /// The breakage in words, as reports print it.
@@ -206,6 +222,14 @@ impl Breakage {
             Self::HoldUnrecorded => "the hold is set with the write that takes the host",
             Self::UpdateUnread => "the agent does not read the updates before its power-off",
             Self::LateHoldTaken => "a hold on its way is not refused after the withdrawal",
+            Self::CordonLeft => "the cordon counts as removed although it is not",
+            Self::ForeignUncordoned => "the cordon of somebody else is removed",
+            Self::ForeignCordonTaken => "a Node that somebody has cordoned is cordoned again",
+            Self::WaitIgnored => "a host is off although its pods are waited for",
+            Self::AbortIgnored => "a host is off although its pods have not left",
+            Self::BudgetOverruled => "a pod is deleted where its eviction is forbidden",
+            Self::EvictionUnguarded => "the Node is not read again before an eviction",
+            Self::DeadAwaited => "the pods of a host that has failed are waited for",
         }
     }
 
@@ -229,6 +253,9 @@ impl Breakage {
             Self::TaintUnrecorded => (false, &[Fault::Deleted]),
             Self::HoldUnrecorded => (true, &[Fault::Crash, Fault::Deleted]),
             Self::UpdateUnread => (false, &[Fault::FlashBegins]),
+            Self::ForeignUncordoned | Self::ForeignCordonTaken => (false, &[Fault::Cordoned]),
+            Self::EvictionUnguarded => (false, &[Fault::NodeReplaced]),
+            Self::DeadAwaited => (false, &[Fault::Hangs]),
             Self::CancelIgnored => (false, &[Fault::Deleted]),
             Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
             Self::JournalBelieved => (false, &[Fault::Deleted, Fault::JournalWiped]),
@@ -260,6 +287,8 @@ impl Breakage {
         let budget = u8::try_from(faults.len()).unwrap_or(u8::MAX);
         let world = if self == Self::MismatchLeftOff {
             Setting::other_host(budget)
+        } else if self.is_of_evictions() {
+            Setting::evictions(budget)
         } else if self == Self::UpdateUnread {
             Setting::updates(budget)
         } else if matches!(self, Self::LeaseIsReport | Self::KeptBegins) {
@@ -420,6 +449,7 @@ impl Breakage {
                     node.boot_id = format!("boot-{}", w.host.boots);
                 }
             }
+            _ if self.is_of_evictions() => self.eviction_seen(o, step, w),
             Self::OutletsNotFound => o.journal.outlets_off_in = None,
             Self::InterruptNotCancelled => {
                 let interrupts = w.agent.runs.iter().filter(|run| is_interrupt(&run.id));
@@ -514,6 +544,12 @@ impl Breakage {
                     && d.state.step == Step::Holding =>
             {
                 d.next = Next::Do(Command::AddHold);
+            }
+            Self::AbortIgnored
+                if step == Some(Step::Evicting) && d.state.step == Step::Aborting =>
+            {
+                d.state.step = Step::Holding;
+                d.state.attempt.end_reason = None;
             }
             Self::MismatchLeftOff if step == Some(Step::Aborting) => {
                 if let Next::Do(Command::PowerOn { .. }) = d.next {

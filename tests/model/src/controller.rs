@@ -91,12 +91,20 @@ impl World {
                 Turn::Again
             }
             Next::Do(command) => {
+                let answers = self.process.shell.evictions.clone();
                 let skipped = breakage.is_some_and(|b| b.skips(command));
                 let state = self.object.state.clone().unwrap_or_else(|| State::new(NOW));
                 let worked = skipped || self.execute(&held, &state, command, breakage);
                 if !worked {
                     return self.call_failed(&next);
                 }
+                let is_of_node = matches!(
+                    command,
+                    Command::AddTaint
+                        | Command::RemoveTaint
+                        | Command::Cordon { .. }
+                        | Command::Uncordon { .. }
+                );
                 let begins = matches!(command, Command::PowerOff { .. } | Command::PowerOn { .. });
                 if noted {
                     if begins {
@@ -104,10 +112,13 @@ impl World {
                         self.process.shell.follow();
                     }
                     self.process.shell.done(command);
-                    if matches!(command, Command::AddTaint | Command::RemoveTaint) {
+                    if is_of_node {
                         let answer = crate::observe::node(self, &mut LeaseMemory::default());
                         self.process.shell.node.changed(answer);
                     }
+                }
+                if !noted {
+                    self.process.shell.evictions = answers;
                 }
                 Turn::Did(command.clone())
             }
@@ -329,10 +340,10 @@ impl World {
                     self.process.shell.pod_deleted(pod.clone(), Ok(()));
                 }
             }
+            Command::Cordon { .. } => self.sets_cordon(true),
+            Command::Uncordon { .. } => self.sets_cordon(false),
+            Command::EvictPods { node, pods } => self.evicts(node, pods, breakage),
             Command::SoftOff { .. }
-            | Command::Cordon { .. }
-            | Command::Uncordon { .. }
-            | Command::EvictPods { .. }
             | Command::BackUpNode
             | Command::DeleteNode { .. }
             | Command::RestoreNode
@@ -406,7 +417,9 @@ impl World {
             // A host that comes on is switched off again before it boots (F3), so that no run within the
             // budget shows what the version of the pod prevents.
             Next::Do(Command::DeletePods { .. }) => return held.changed.pod,
-            Next::Do(Command::AddTaint) => (held.changed.node, Breakage::NodeVersionIgnored),
+            Next::Do(Command::AddTaint | Command::Cordon { .. } | Command::Uncordon { .. }) => {
+                (held.changed.node, Breakage::NodeVersionIgnored)
+            }
             Next::Do(Command::RemoveTaint) => (held.changed.node, Breakage::ChangedUntainted),
             Next::Do(Command::AddHold | Command::RenewHold | Command::RemoveHold) => {
                 (held.changed.host, Breakage::HostVersionIgnored)

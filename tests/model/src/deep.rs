@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     actions::Fault,
-    causes, checks, copies,
+    checks,
     election::Election,
     explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
-    lists, maintenance, policies, rack,
+    rack,
     setting::Setting,
-    signals,
+    small,
 };
 
 /// Explores one of the sets of a world.
@@ -78,6 +78,7 @@ pub fn worlds() -> Vec<World> {
         Setting::other_host(3),
         Setting::late_status(3),
         Setting::updates(3),
+        Setting::evictions(3),
         Setting::outlets(3),
         Setting::outlet_leaders(3),
         Setting::outlet_restored(3),
@@ -119,39 +120,21 @@ pub fn worlds() -> Vec<World> {
             rack::check::explore(rack::check::Setting { faults, ..world }, bounds)
         })
     });
-    let (budget, breakage) = (3, None);
-    let policies = World::whole("policies", move |bounds| {
-        policies::explore(policies::Setting { budget, breakage }, bounds)
-    });
-    let breakage = None;
-    let causes = World::whole("causes", move |bounds| {
-        causes::explore(causes::Setting { budget, breakage }, bounds)
-    });
-    let breakage = None;
-    let signals = World::whole("signals", move |bounds| {
-        signals::explore(signals::Setting { budget, breakage }, bounds)
-    });
-    let breakage = None;
-    let lists = World::whole("lists", move |bounds| {
-        lists::explore(lists::Setting { budget, breakage }, bounds)
-    });
-    let breakage = None;
-    let planned = World::whole("maintenance", move |bounds| {
-        maintenance::explore(maintenance::Setting { budget, breakage }, bounds)
-    });
-    let breakage = None;
-    let copies = World::whole("copies", move |bounds| {
-        copies::explore(copies::Setting { budget, breakage }, bounds)
-    });
+    let small = small::WORLDS.into_iter();
+    let small =
+        small.map(|world| World::whole(world.name, move |bounds| (world.explore)(3, bounds)));
     let elections = [Election::drifting(3), Election::even(3)];
     let [drift, election] = elections.map(|world| {
         World::whole(world.name(), move |bounds| {
             explore_election(world.clone(), bounds)
         })
     });
-    let small = [policies, causes, signals, lists, planned, copies, drift].into_iter();
     let large = checks.chain(remediations).chain(racks);
-    small.chain(large).chain([election]).collect()
+    small
+        .chain([drift])
+        .chain(large)
+        .chain([election])
+        .collect()
 }
 
 /// All sets of three kinds; with `always`, those that contain it, where runs without it are those of another

@@ -26,15 +26,16 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rackhand_agent_core::ledger::{Operation, RecordedOutcome};
 use rackhand_core::remediation::{
-    AgentPin, Attempt, AttemptRecord, Collected, KeptReading, LeaseMemory, OffEvidence, Shell,
-    State,
+    AgentPin, Attempt, AttemptRecord, Collected, Eviction, EvictionAnswer, KeptReading,
+    LeaseMemory, OffEvidence, PowerView, Shell, State, Step,
 };
 
 use crate::{
     agent::{Agent, ELECTION, HOST, Ledger},
+    evictions::Leaving,
     operation::{Run, is_interrupt},
     restore::Backup,
     time::{NOW, until},
@@ -46,6 +47,10 @@ use crate::{
 const LEAST_PIN: Duration = Duration::from_secs(10 + 20);
 /// Longer than a Lease must be quiet: a quarter of its duration of 40 s, and 2 s.
 const QUIET: i64 = 13;
+/// After so long the eviction of a pod is requested again.
+const EVICTED_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+/// Older than any reading of the power that decides anything about an eviction.
+const OLD: SignedDuration = SignedDuration::from_secs(16);
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, h: &mut H) {
@@ -72,6 +77,7 @@ impl Hash for World {
             node,
             registration,
             pod,
+            leaving,
             backup,
             ended_off,
             budget,
@@ -103,6 +109,9 @@ impl Hash for World {
         registration.hash(h);
         (hold, node, pod, budget, was_silent, wrong, outlets).hash(h);
         (other, interrupted, owner, flash).hash(h);
+        hash_some(leaving.as_ref(), h, |leaving, h| {
+            hash_leaving(leaving, self.may_evict(), pod.bound, h);
+        });
         hash_backup(backup, *budget, h);
         // What was done counts where an older state may come back.
         if *backup != Backup::Never {
@@ -155,6 +164,11 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         finalizer,
     } = state;
     finalizer.hash(h);
+    // While pods are evicted, only the first reading of the power is compared with it.
+    let since = match step {
+        Step::Evicting => Err(asked.is_some_and(|asked| asked >= *since)),
+        _ => Ok(since),
+    };
     (step, since, tries, power_off_repeats, retry_at, mode).hash(h);
     (strategy, causes, keep_off, failure, cluster, host).hash(h);
     (agent_holds, confirmation_used, node_was_down).hash(h);
@@ -215,7 +229,8 @@ fn hash_attempt<H: Hasher>(attempt: &Attempt, asked: Option<Timestamp>, h: &mut 
         end_reason,
     } = attempt;
     (number, started, power_on_repeats, node_action).hash(h);
-    (update, update_refusals, eviction, soft_off).hash(h);
+    (update, update_refusals, soft_off).hash(h);
+    hash_some(eviction.as_ref(), h, hash_eviction);
     (node, lease_at_off, taint, drained.is_some(), on).hash(h);
     (handover, end_reason, outlets).hash(h);
     // Nothing else of it decides anything.
@@ -240,6 +255,52 @@ fn hash_attempt<H: Hasher>(attempt: &Attempt, asked: Option<Timestamp>, h: &mut 
             OffEvidence::Person { at: _ } => 1.hash(h),
         }
     });
+}
+
+/// Of times that are over, that they are. How many pods were evicted is only reported; and later, all of it.
+fn hash_eviction<H: Hasher>(eviction: &Eviction, h: &mut H) {
+    let Eviction {
+        until: end,
+        ready,
+        left,
+        moved,
+        evicted: _,
+        finished,
+    } = eviction;
+    ((*end).max(NOW), ready, left, finished).hash(h);
+    (!ready).then_some(moved).hash(h);
+}
+
+/// `is_early`: nothing was switched yet.
+fn hash_leaving<H: Hasher>(leaving: &Leaving, is_early: bool, is_bound: bool, h: &mut H) {
+    let Leaving {
+        blocked,
+        forbids,
+        evicted,
+        former,
+        given_up,
+    } = leaving;
+    (is_early.then_some((blocked, former)), given_up).hash(h);
+    ((is_early || is_bound).then_some(forbids), evicted).hash(h);
+}
+
+/// While pods are evicted, how old a reading of the power is counts only while it is young.
+fn hash_power<H: Hasher>(power: &PowerView, evicts: bool, h: &mut H) {
+    let PowerView {
+        asked,
+        answered,
+        lease,
+        result,
+    } = power;
+    let bounded = |t: Timestamp| match evicts {
+        true => t.max(before(OLD)),
+        false => t,
+    };
+    (bounded(*asked), bounded(*answered), lease, result).hash(h);
+}
+
+fn before(age: SignedDuration) -> Timestamp {
+    NOW.checked_sub(age).unwrap_or(Timestamp::MIN)
 }
 
 fn hash_call<H: Hasher>(call: &Held, asked: Option<Timestamp>, h: &mut H) {
@@ -287,11 +348,14 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
         } = kept;
         // Since when its Lease has not been renewed is that of the Leases.
         (&node.uid, &node.boot_id, node.ready, node.taint).hash(h);
+        node.cordon.hash(h);
         (node.renewed(), asked, after_end).hash(h);
     });
     let asked = power.as_ref().map(|view| view.asked);
     hash_some(state.as_ref(), h, |state, h| hash_state(state, asked, h));
-    (loaded, journal, operation, power, access, silent_since).hash(h);
+    (loaded, journal, operation, access, silent_since).hash(h);
+    let evicts = (state.as_ref()).is_some_and(|s| s.step == Step::Evicting);
+    hash_some(power.as_ref(), h, |power, h| hash_power(power, evicts, h));
     let Collected { evidence, boot_log } = collected;
     let read = evidence.as_ref().map(|e| {
         let newest = e.newest.is_some();
@@ -300,7 +364,10 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
     (read, boot_log.is_some()).hash(h);
     updates.hash(h);
     (completed, pod_deletions, machine_sought, last, failures).hash(h);
-    evictions.answers.hash(h);
+    for (pod, answer) in &evictions.answers {
+        let EvictionAnswer { at, result } = answer;
+        (pod, (*at).max(before(EVICTED_AGAIN)), result).hash(h);
+    }
     hold_refused.hash(h);
 }
 

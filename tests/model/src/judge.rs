@@ -5,6 +5,7 @@ use rackhand_core::remediation::{
 };
 
 use crate::{
+    evictions::NodeCordon,
     time::NOW,
     world::{Held, Registration, UID, World},
 };
@@ -56,6 +57,12 @@ pub enum Wrong {
     Bricked,
     /// F12: a change of the Node that had to be read was not seen.
     Unseen,
+    /// A pod was ended although its budget forbids it and nobody has permitted that.
+    Budget,
+    /// The cordon of somebody else was taken for ours, or removed.
+    Cordon,
+    /// A pod of another Node than the one that was read was evicted.
+    EvictedOther,
 }
 
 /// Whether a remediation is over with this step, or goes to its end.
@@ -75,6 +82,7 @@ impl World {
             || self.hold == Some(true)
             || self.agent.holds() && !self.has_left_hold()
             || self.node.taint == Taint::Ours
+            || self.node.cordon == NodeCordon::Ours
         {
             self.broken(Wrong::Left);
         }
@@ -132,6 +140,7 @@ impl World {
         if self.ended_off {
             self.broken(Wrong::Outdated);
         }
+        self.judge_budget();
     }
 
     /// A diagnostic interrupt crashes a host. It is sent once, unless the journal is lost, and only to a host that

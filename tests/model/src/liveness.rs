@@ -105,7 +105,7 @@ pub fn path<S, A>(
 pub const BOUND: usize = 600;
 
 /// The order of actions in a world without faults: every component acts as soon as it can.
-const ORDER: [Action; 22] = [
+const ORDER: [Action; 23] = [
     Action::Answers,
     Action::FlashEnds,
     Action::WorkloadAnswers,
@@ -124,6 +124,7 @@ const ORDER: [Action; 22] = [
     Action::Operator,
     Action::Force,
     Action::Evict,
+    Action::PodEnds,
     Action::ForceDelete,
     Action::Detach,
     Action::Unheard,
@@ -141,6 +142,8 @@ pub fn healed(w: &World) -> World {
     // A remediation that waits for another entry of the inventory is deleted with its wrong one.
     w.object.deleting |= w.has_wrong_bmc();
     w.object.deleting |= w.registration != Registration::Pinned;
+    // Whoever has a budget that forbids the eviction of its pod starts another one.
+    w.budget_permits();
     w
 }
 

@@ -7,12 +7,12 @@ use std::{
 
 use jiff::SignedDuration;
 use rackhand_core::remediation::{
-    AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Collected, Cordon,
-    Decision, Drain, Evictions, HostRef, HostView, JournalFacts, LeaseMemory, MachineView,
-    MoveBlock, NodeAction, NodeComparison, NodeFacts, NodeLife, ObjectFacts, Observation,
-    OnExhausted, OnUpdate, OperationEvent, OperationView, OtherNode, OtherNodes, PinnedOperation,
-    PodDeletion, PodDeletions, PodRef, Policy, Shell, State, Step, Taint, UpdateRules,
-    WorkloadView, node_comparison,
+    AgentFacts, AgentId, AgentView, BareMetalHostFacts, BmcAccess, BoundPod, Collected, Decision,
+    Drain, Evictions, HostRef, HostView, JournalFacts, LeaseMemory, MachineView, MoveBlock,
+    NodeAction, NodeComparison, NodeFacts, NodeLife, ObjectFacts, Observation, OnExhausted,
+    OnUpdate, OperationEvent, OperationView, OtherNode, OtherNodes, PinnedOperation, PodDeletion,
+    PodDeletions, PodRef, Policy, Shell, State, Step, Taint, UpdateRules, WorkloadView,
+    node_comparison,
 };
 
 use crate::{
@@ -45,7 +45,8 @@ pub fn policy(w: &World) -> Policy {
         drain_poll: s(10),
         drain_timeout: s(20),
         pod_deletion: PodDeletion::Immediate,
-        ..Policy::default()
+        ..w.leaving
+            .map_or_else(Policy::default, |leaving| leaving.policy())
     }
 }
 
@@ -55,6 +56,10 @@ fn name(what: &str, n: u8) -> String {
 
 pub(crate) fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
     let renewed = w.node.lease.to_string();
+    if w.leaving.is_some() && w.is_heard() {
+        // It is renewed all the time, and only since when it is not decides anything.
+        leases.seen.clear();
+    }
     let lease = leases.observe(NODE, renewed, Duration::from_secs(40), NOW);
     NodeFacts {
         name: NODE.into(),
@@ -68,7 +73,7 @@ pub(crate) fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
         ready_unknown: !w.node.ready,
         taint: w.node.taint,
         tainted_by_rackhand: true,
-        cordon: Cordon::Absent,
+        cordon: w.node.cordon.facts(),
         lease: Some(lease),
     }
 }
@@ -104,13 +109,13 @@ pub(crate) fn bound_pod(w: &World) -> BoundPod {
         id: PodRef {
             namespace: "shop".into(),
             name: "db-0".into(),
-            uid: "pod-1".into(),
+            uid: w.pod_uid(),
             version: "1".into(),
         },
         is_mirror: false,
         is_of_daemon_set: false,
         tolerates_taint: false,
-        is_terminating: w.node.taint != Taint::Absent,
+        is_terminating: w.node.taint != Taint::Absent || w.is_evicted(),
         has_finalizers: false,
         is_ended: false,
         claims: BTreeSet::new(),
@@ -203,7 +208,8 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
     if w.claimed && shell.journal.is_none() {
         shell.journals_read(&[w.agent.history()]);
     }
-    let draining = state.as_ref().is_some_and(|s| s.step == Step::Draining);
+    let draining = (state.as_ref())
+        .is_some_and(|s| matches!(s.step, Step::Draining | Step::Evicting | Step::Evicted));
     let drain = || Drain {
         pods: w.pod.bound.then(|| bound_pod(w)).into_iter().collect(),
         volumes: w.pod.volume.then(|| "csi-1".into()).into_iter().collect(),
@@ -233,7 +239,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
             checked: None,
             uid: UID.into(),
             deleting: w.object.deleting,
-            timed_out: false,
+            timed_out: w.leaving.is_some_and(|leaving| leaving.given_up),
             given_up_at: None,
             by_node: true,
             node_backup: false,

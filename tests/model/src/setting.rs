@@ -49,6 +49,8 @@ pub struct Setting {
     pub late_status: bool,
     /// An update of firmware may begin.
     pub flashes: bool,
+    /// The Node is Ready, and its pod is evicted first.
+    pub evicts: bool,
     /// Worlds that are known to end.
     pub ends: Arc<Ends>,
 }
@@ -71,6 +73,7 @@ impl Setting {
             interrupts: false,
             late_status: false,
             flashes: false,
+            evicts: false,
             ends: Arc::default(),
         }
     }
@@ -253,6 +256,28 @@ impl Setting {
         }
     }
 
+    /// As `direct`, with a Node that is Ready, whose pod leaves through the Eviction API before anything is switched, or
+    /// is not permitted to by its budget; with each of the policies.
+    pub fn evictions(budget: u8) -> Self {
+        Self {
+            name: "evictions",
+            faults: vec![
+                Fault::Crash,
+                Fault::Lost,
+                Fault::AnswerLost,
+                Fault::BmcReset,
+                Fault::Deleted,
+                Fault::NodeReplaced,
+                Fault::Hangs,
+                Fault::Cordoned,
+                Fault::PodReturns,
+                Fault::GivenUp,
+            ],
+            evicts: true,
+            ..Self::direct(budget)
+        }
+    }
+
     /// L1: whether a world ends once nothing fails any more.
     fn ends(&self, w: &World) -> bool {
         let next_of = |w: &World| next_of_healed(w, self.breakage);
@@ -286,6 +311,9 @@ impl Model for Setting {
         };
         if self.other_host {
             return vec![world.of_another_host()];
+        }
+        if self.evicts {
+            return world.of_evictions();
         }
         if !self.outlets {
             return vec![world];
@@ -396,6 +424,14 @@ impl Model for Setting {
             Property::always(
                 "no power is cut while firmware is written",
                 |_, w: &World| !is(w, Wrong::Bricked),
+            ),
+            Property::always("budgets of pods hold", |_, w: &World| !is(w, Wrong::Budget)),
+            Property::always("F9: the cordon of others stays", |_, w: &World| {
+                !is(w, Wrong::Cordon)
+            }),
+            Property::always(
+                "F12: evictions of the Node that was read",
+                |_, w: &World| !is(w, Wrong::EvictedOther),
             ),
             Property::always("L1: it ends", |model: &Self, w: &World| {
                 w.wrong.is_some() || model.ends(w)

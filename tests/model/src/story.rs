@@ -53,6 +53,8 @@ fn line(w: &World, action: Action, setting: &Setting) -> String {
         Action::Detach => {
             "Kubernetes detaches the volume and starts the pod on another host.".into()
         }
+        Action::PodEnds => "The kubelet ends the pod that was evicted.".into(),
+        Action::BudgetPermits => "The budget of the pod permits its eviction.".into(),
         Action::Renew => "The kubelet renews its Lease.".into(),
         Action::Report => "The kubelet reports its first status of this boot.".into(),
         Action::Watch => "The watch shows that the Node has changed.".into(),
@@ -104,6 +106,10 @@ fn fault_line(w: &World, fault: Fault) -> String {
         Fault::NodeReplaced => "the Node is replaced by another one of the same name.",
         Fault::FlashBegins => "an update of the firmware of the host begins.",
         Fault::Recovers => "the kubelet that hangs goes on.",
+        Fault::Hangs => "the kubelet hangs.",
+        Fault::Cordoned => "a person cordons the Node.",
+        Fault::PodReturns => "a person removes the cordon, and the pod comes back if it has left.",
+        Fault::GivenUp => "whoever made the remediation gives it up.",
         Fault::Renamed => "the kubelet registers under another name from its next boot on.",
         Fault::EarlyConfirmation => {
             "somebody confirms that the host is off, unasked, and it is not."
@@ -221,6 +227,9 @@ fn command_words(command: &Command) -> String {
         Command::AddTaint => "taint the Node".into(),
         Command::DeletePods { .. } => "delete the pod".into(),
         Command::RemoveTaint => "remove the taint".into(),
+        Command::Cordon { .. } => "cordon the Node".into(),
+        Command::Uncordon { .. } => "uncordon the Node".into(),
+        Command::EvictPods { .. } => "evict the pod".into(),
         other => format!("do {other:?}"),
     }
 }

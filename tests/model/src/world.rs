@@ -12,6 +12,7 @@ use rackhand_core::remediation::{
 use crate::{
     agent::Agent,
     copy_on_write::CopyOnWrite,
+    evictions::{Leaving, NodeCordon},
     judge::Wrong,
     other_host::OtherHost,
     outlets::Outlets,
@@ -188,6 +189,8 @@ pub struct Node {
     pub ready: bool,
     /// The out-of-service taint.
     pub taint: Taint,
+    /// Who keeps the scheduler from it.
+    pub cordon: NodeCordon,
 }
 
 /// The name under which the kubelet registers.
@@ -262,6 +265,8 @@ pub struct World {
     pub registration: Registration,
     /// The pod.
     pub pod: Pod,
+    /// How the pod is to leave a Node that is Ready; `None`: the kubelet hangs from the beginning on.
+    pub leaving: Option<Leaving>,
     /// A backup of the management cluster.
     pub backup: Backup,
     /// Our remediation has begun to switch the host on again, or has released it. It switches nothing off
@@ -318,6 +323,7 @@ impl World {
                 lease: 0,
                 ready: false,
                 taint: Taint::Absent,
+                cordon: NodeCordon::Absent,
             },
             registration: Registration::Pinned,
             pod: Pod {
@@ -326,6 +332,7 @@ impl World {
                 process: true,
                 elsewhere: false,
             },
+            leaving: None,
             backup: Backup::Never,
             ended_off: false,
             budget,
@@ -426,8 +433,13 @@ impl World {
     pub(crate) fn is_watch_behind(&self) -> bool {
         let now = crate::observe::node(self, &mut LeaseMemory::default());
         let is_other = |read: &NodeFacts| {
-            (&read.uid, &read.boot_id, read.ready, read.taint)
-                != (&now.uid, &now.boot_id, now.ready, now.taint)
+            (
+                &read.uid,
+                &read.boot_id,
+                read.ready,
+                read.taint,
+                &read.cordon,
+            ) != (&now.uid, &now.boot_id, now.ready, now.taint, &now.cordon)
         };
         let kept = self.process.shell.node.kept.as_ref();
         kept.is_some_and(|kept| is_other(&kept.node))

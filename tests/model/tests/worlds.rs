@@ -13,7 +13,7 @@ use rackhand_model::{
     lists, maintenance, policies, rack,
     replay::replay,
     setting::Setting,
-    signals,
+    signals, small, triggers,
 };
 
 #[track_caller]
@@ -86,6 +86,12 @@ fn no_power_is_cut_while_firmware_is_written() {
 }
 
 #[test]
+fn pods_leave_first_and_no_budget_of_theirs_is_overruled() {
+    let report = holds(explore(Setting::evictions(1), Bounds::threads(1)));
+    assert!(report.states > 5_000, "{} states", report.states);
+}
+
+#[test]
 fn diagnostic_interrupts_are_sent_once_and_only_to_fence() {
     let report = holds(explore(Setting::interrupt(1), Bounds::threads(1)));
     assert!(report.states > 5_000, "{} states", report.states);
@@ -93,104 +99,52 @@ fn diagnostic_interrupts_are_sent_once_and_only_to_fence() {
 
 #[test]
 fn shared_causes_hold_and_release_within_their_bounds() {
-    let setting = causes::Setting {
-        budget: 0,
-        breakage: None,
-    };
-    let report = holds(causes::explore(setting, Bounds::threads(1)));
+    let setting = small::Setting::<causes::World>::new(0);
+    let report = holds(small::explore(setting, Bounds::threads(1)));
     assert!(report.states > 1_000, "{} states", report.states);
 }
 
 #[test]
-fn every_breakage_of_shared_causes_is_found() {
-    for breakage in causes::Breakage::ALL {
-        let setting = causes::Setting::broken(breakage);
-        let report = causes::explore(setting, Bounds::threads(1));
-        let found = report.found.first();
-        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
-        assert!(!found.story.is_empty());
-    }
-}
-
-#[test]
 fn power_lost_is_said_only_of_hosts_that_have_lost_it() {
-    let setting = signals::Setting {
-        budget: 1,
-        breakage: None,
-    };
-    let report = holds(signals::explore(setting, Bounds::threads(1)));
+    let setting = small::Setting::<signals::World>::new(1);
+    let report = holds(small::explore(setting, Bounds::threads(1)));
     assert!(report.states > 1_000, "{} states", report.states);
 }
 
 #[test]
 fn f4_shared_list_answers_only_with_what_was_true_since_the_question() {
-    let setting = lists::Setting {
-        budget: 1,
-        breakage: None,
-    };
-    let report = holds(lists::explore(setting, Bounds::threads(1)));
+    let setting = small::Setting::<lists::World>::new(1);
+    let report = holds(small::explore(setting, Bounds::threads(1)));
     assert!(report.states > 200, "{} states", report.states);
 }
 
 #[test]
-fn every_breakage_of_shared_lists_is_found() {
-    for breakage in lists::Breakage::ALL {
-        let setting = lists::Setting::broken(breakage);
-        let report = lists::explore(setting, Bounds::threads(1));
-        let found = report.found.first();
-        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
-        assert!(!found.story.is_empty());
-    }
-}
-
-#[test]
 fn f9_planned_work_is_taken_back_on_every_path() {
-    let setting = maintenance::Setting {
-        budget: 1,
-        breakage: None,
-    };
-    let report = holds(maintenance::explore(setting, Bounds::threads(1)));
+    let setting = small::Setting::<maintenance::World>::new(1);
+    let report = holds(small::explore(setting, Bounds::threads(1)));
     assert!(report.states > 1_000, "{} states", report.states);
 }
 
 #[test]
-fn every_breakage_of_power_lost_is_found() {
-    for breakage in signals::Breakage::ALL {
-        let setting = signals::Setting::broken(breakage);
-        let report = signals::explore(setting, Bounds::threads(1));
-        let found = report.found.first();
-        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
-        assert!(!found.story.is_empty());
-    }
-}
-
-#[test]
-fn every_breakage_of_planned_work_is_found() {
-    for breakage in maintenance::Breakage::ALL {
-        let setting = maintenance::Setting::broken(breakage);
-        let report = maintenance::explore(setting, Bounds::threads(1));
-        let found = report.found.first();
-        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
-        assert!(!found.story.is_empty());
-    }
-}
-
-#[test]
 fn f15_only_the_record_decides_whoever_writes_the_copy() {
-    let setting = copies::Setting {
-        budget: 1,
-        breakage: None,
-    };
-    let report = holds(copies::explore(setting, Bounds::threads(1)));
+    let setting = small::Setting::<copies::World>::new(1);
+    let report = holds(small::explore(setting, Bounds::threads(1)));
     assert!(report.states > 100, "{} states", report.states);
 }
 
 #[test]
-fn f15_every_breakage_of_displayed_states_is_found() {
-    for breakage in copies::Breakage::ALL {
-        let report = copies::explore(copies::Setting::broken(breakage), Bounds::threads(1));
+fn one_label_leads_to_one_cycle_in_every_order_of_events() {
+    let setting = small::Setting::<triggers::World>::new(1);
+    let report = holds(small::explore(setting, Bounds::threads(1)));
+    assert!(report.states > 10_000, "{} states", report.states);
+}
+
+#[test]
+fn every_breakage_of_the_small_worlds_is_found() {
+    for broken in small::WORLDS.iter().flat_map(|world| (world.breakages)()) {
+        let report = broken.explore(Bounds::threads(1));
         let found = report.found.first();
-        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
+        let found = found.unwrap_or_else(|| panic!("not found: {}", broken.description));
         assert!(!found.story.is_empty());
     }
 }
@@ -301,23 +255,9 @@ fn every_breakage_of_a_rack_is_found() {
 
 #[test]
 fn budgets_of_power_policies_hold_with_two_faults() {
-    let setting = policies::Setting {
-        budget: 2,
-        breakage: None,
-    };
-    let report = holds(policies::explore(setting, Bounds::threads(1)));
+    let setting = small::Setting::<policies::World>::new(2);
+    let report = holds(small::explore(setting, Bounds::threads(1)));
     assert!(report.states > 1_000, "{} states", report.states);
-}
-
-#[test]
-fn every_breakage_of_power_policies_is_found() {
-    for breakage in policies::Breakage::ALL {
-        let setting = policies::Setting::broken(breakage);
-        let report = policies::explore(setting, Bounds::threads(1));
-        let found = report.found.first();
-        let found = found.unwrap_or_else(|| panic!("not found: {}", breakage.description()));
-        assert!(!found.story.is_empty());
-    }
 }
 
 #[test]

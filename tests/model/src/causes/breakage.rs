@@ -1,5 +1,7 @@
 //! Deliberate faults of shared causes, each of which the exploration must find.
 
+use crate::small::OnPurpose;
+
 /// A fault on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Breakage {
@@ -15,9 +17,8 @@ pub enum Breakage {
     ReleasedBeyondBudget,
 }
 
-impl Breakage {
-    /// Every breakage of this world.
-    pub const ALL: [Self; 5] = [
+impl OnPurpose for Breakage {
+    const EVERY: &'static [Self] = &[
         Self::NotSettled,
         Self::CauseIgnored,
         Self::CausesForgotten,
@@ -25,8 +26,7 @@ impl Breakage {
         Self::ReleasedBeyondBudget,
     ];
 
-    /// The fault in words, as reports print it.
-    pub fn description(self) -> &'static str {
+    fn words(self) -> &'static str {
         match self {
             Self::NotSettled => "a failure is acted on before others are seen",
             Self::CauseIgnored => "a shared cause holds nothing",
@@ -34,5 +34,9 @@ impl Breakage {
             Self::HoldBeginsAnew => "each judgement begins the time of a hold anew",
             Self::ReleasedBeyondBudget => "what a cause releases takes no place in a budget",
         }
+    }
+
+    fn faults(self) -> u8 {
+        u8::from(self == Self::CausesForgotten)
     }
 }

@@ -1,5 +1,6 @@
 //! Deliberate faults: a state that Rackhand has not recorded for this object is believed.
 
+use crate::small::OnPurpose;
 use rackhand_core::remediation::State;
 
 use super::world::{Origin, World};
@@ -17,12 +18,10 @@ pub enum Breakage {
     Moved,
 }
 
-impl Breakage {
-    /// Every breakage of this world.
-    pub const ALL: [Self; 4] = [Self::Replayed, Self::Foreign, Self::Forged, Self::Moved];
+impl OnPurpose for Breakage {
+    const EVERY: &'static [Self] = &[Self::Replayed, Self::Foreign, Self::Forged, Self::Moved];
 
-    /// The fault in words, as reports print it.
-    pub fn description(self) -> &'static str {
+    fn words(self) -> &'static str {
         match self {
             Self::Replayed => "an older displayed state of the object is believed",
             Self::Foreign => "the displayed state of another object is believed",
@@ -31,6 +30,12 @@ impl Breakage {
         }
     }
 
+    fn faults(self) -> u8 {
+        1
+    }
+}
+
+impl Breakage {
     /// The state that is believed instead of the recorded one.
     pub(super) fn believed(self, world: &World) -> Option<State> {
         let origin = match self {

@@ -7,7 +7,7 @@
 //! has another UID and no record, while hold key, taint and copy stay. Commands have their effect at once and nothing
 //! else fails: other worlds are about that.
 
-use stateright::{Model, Property};
+use stateright::Property;
 
 mod breakage;
 mod observation;
@@ -16,50 +16,30 @@ mod world;
 pub use breakage::Breakage;
 pub use world::{Action, World, Wrong};
 
-use crate::explore::{Bounds, Report, explore_model};
+use crate::small::{Setting, Small};
 
-/// A world to explore.
-#[derive(Debug, Clone)]
-pub struct Setting {
-    /// How often somebody may write, or the object may be moved.
-    pub budget: u8,
-    /// The deliberate fault, if any.
-    pub breakage: Option<Breakage>,
-}
-
-impl Setting {
-    /// The world of a breakage.
-    pub fn broken(breakage: Breakage) -> Self {
-        Self {
-            budget: 1,
-            breakage: Some(breakage),
-        }
-    }
-}
-
-impl Model for Setting {
-    type State = World;
+impl Small for World {
     type Action = Action;
+    type Breakage = Breakage;
+    const NAME: &'static str = "copies";
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(self.budget)]
+    fn first(budget: u8) -> Vec<Self> {
+        vec![Self::new(budget)]
     }
 
-    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        actions.extend(world.possible());
+    fn possible(&self) -> Vec<Action> {
+        self.possible()
     }
 
-    fn next_state(&self, world: &World, action: Action) -> Option<World> {
-        let mut next = world.clone();
-        next.act(action, self.breakage);
-        (next != *world).then_some(next)
+    fn act(&mut self, action: Action, breakage: Option<Breakage>) {
+        self.act(action, breakage);
     }
 
-    fn within_boundary(&self, world: &World) -> bool {
-        world.is_followed()
+    fn is_followed(&self) -> bool {
+        self.is_followed()
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
+    fn rules() -> Vec<Property<Setting<Self>>> {
         vec![
             Property::always("no pod runs on two hosts", |_, w: &World| !w.runs_twice()),
             Property::always("F1: taint only while confirmed off", |_, w: &World| {
@@ -78,21 +58,17 @@ impl Model for Setting {
                 w.wrong != Some(Wrong::Unproven)
             }),
             Property::sometimes("a remediation ends", |_, w: &World| w.is_over(1)),
-            Property::sometimes("a moved remediation ends", |model: &Self, w: &World| {
-                let needs_move = model.budget == 0 || model.breakage.is_some();
-                needs_move || w.is_over(2)
-            }),
+            Property::sometimes(
+                "a moved remediation ends",
+                |model: &Setting<Self>, w: &World| {
+                    let needs_move = model.budget == 0 || model.breakage.is_some();
+                    needs_move || w.is_over(2)
+                },
+            ),
         ]
     }
-}
 
-/// Explores every order of events within these bounds.
-pub fn explore(setting: Setting, bounds: Bounds) -> Report {
-    let first_only = setting.breakage.is_some();
-    explore_model(setting, first_only, bounds, |model, path| {
-        let steps = path.iter().filter_map(|(w, action)| Some((w, (*action)?)));
-        steps
-            .map(|(world, action)| world.tell(action, model.breakage))
-            .collect()
-    })
+    fn tell(&self, action: Action, breakage: Option<Breakage>) -> String {
+        self.tell(action, breakage)
+    }
 }

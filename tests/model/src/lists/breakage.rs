@@ -1,5 +1,7 @@
 //! Deliberate faults of shared lists, each of which the exploration must find.
 
+use crate::small::OnPurpose;
+
 /// A fault on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Breakage {
@@ -13,22 +15,24 @@ pub enum Breakage {
     QuestionForgotten,
 }
 
-impl Breakage {
-    /// Every breakage of this world.
-    pub const ALL: [Self; 4] = [
+impl OnPurpose for Breakage {
+    const EVERY: &'static [Self] = &[
         Self::EarlierListCounts,
         Self::UnaskedIsEmpty,
         Self::FailedIsEmpty,
         Self::QuestionForgotten,
     ];
 
-    /// The fault in words, as reports print it.
-    pub fn description(self) -> &'static str {
+    fn words(self) -> &'static str {
         match self {
             Self::EarlierListCounts => "a list that began before the question counts",
             Self::UnaskedIsEmpty => "a Node that a list was not asked about is drained",
             Self::FailedIsEmpty => "a list of pods that failed counts as empty",
             Self::QuestionForgotten => "a question during a list of pods is forgotten",
         }
+    }
+
+    fn faults(self) -> u8 {
+        u8::from(self == Self::FailedIsEmpty)
     }
 }

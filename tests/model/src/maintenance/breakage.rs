@@ -1,5 +1,7 @@
 //! Deliberate faults of planned work, each of which the exploration must find.
 
+use crate::small::OnPurpose;
+
 /// A fault on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Breakage {
@@ -23,9 +25,8 @@ pub enum Breakage {
     OrphanIgnored,
 }
 
-impl Breakage {
-    /// Every breakage of this world.
-    pub const ALL: [Self; 9] = [
+impl OnPurpose for Breakage {
+    const EVERY: &'static [Self] = &[
         Self::MarkLeft,
         Self::LeaseLeft,
         Self::LedLeft,
@@ -37,8 +38,7 @@ impl Breakage {
         Self::OrphanIgnored,
     ];
 
-    /// The fault in words, as reports print it.
-    pub fn description(self) -> &'static str {
+    fn words(self) -> &'static str {
         match self {
             Self::MarkLeft => "the annotation on the Machine is left",
             Self::LeaseLeft => "the Lease of the Node is left",
@@ -50,5 +50,9 @@ impl Breakage {
             Self::BegunUnmarked => "a maintenance begins before its marks are set",
             Self::OrphanIgnored => "a maintenance that is gone is forgotten",
         }
+    }
+
+    fn faults(self) -> u8 {
+        1
     }
 }

@@ -4,7 +4,7 @@
 //! What the remediation does to the host is the subject of the worlds of remediations; here it is a few stages.
 //! Restated here is what carries the decision out.
 
-use stateright::{Model, Property};
+use stateright::Property;
 
 mod breakage;
 mod world;
@@ -12,53 +12,33 @@ mod world;
 pub use breakage::Breakage;
 pub use world::{Action, World, Wrong};
 
-use crate::explore::{Bounds, Report, explore_model};
+use crate::small::{Setting, Small};
 
-/// A world to explore.
-#[derive(Debug, Clone)]
-pub struct Setting {
-    /// How many faults may happen.
-    pub budget: u8,
-    /// The deliberate fault, if any.
-    pub breakage: Option<Breakage>,
-}
-
-impl Setting {
-    /// The world of a breakage.
-    pub fn broken(breakage: Breakage) -> Self {
-        Self {
-            budget: 1,
-            breakage: Some(breakage),
-        }
-    }
-}
-
-impl Model for Setting {
-    type State = World;
+impl Small for World {
     type Action = Action;
+    type Breakage = Breakage;
+    const NAME: &'static str = "maintenance";
 
-    fn init_states(&self) -> Vec<World> {
+    fn first(budget: u8) -> Vec<Self> {
         let mut all = Vec::new();
         for with_end in [false, true] {
             for marked_before in [false, true] {
-                all.push(World::new(with_end, marked_before, self.budget));
+                all.push(Self::new(with_end, marked_before, budget));
             }
         }
         all
     }
 
-    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        actions.extend(world.possible());
+    fn possible(&self) -> Vec<Action> {
+        self.possible()
     }
 
-    fn next_state(&self, world: &World, action: Action) -> Option<World> {
-        let mut next = world.clone();
-        next.budget -= u8::from(action.is_fault());
-        next.act(action, self.breakage);
-        (next != *world).then_some(next)
+    fn act(&mut self, action: Action, breakage: Option<Breakage>) {
+        self.budget -= u8::from(action.is_fault());
+        self.act(action, breakage);
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
+    fn rules() -> Vec<Property<Setting<Self>>> {
         vec![
             Property::always("F9: nothing is left", |_, w: &World| {
                 w.wrong != Some(Wrong::Left)
@@ -74,7 +54,7 @@ impl Model for Setting {
             }),
             Property::always(
                 "L1: it ends when it is to end",
-                |model: &Self, w: &World| w.wrong.is_some() || w.ends(model.breakage),
+                |model: &Setting<Self>, w: &World| w.wrong.is_some() || w.ends(model.breakage),
             ),
             Property::always("nothing begins without its marks", |_, w: &World| {
                 w.wrong != Some(Wrong::BegunUnmarked)
@@ -85,15 +65,8 @@ impl Model for Setting {
             Property::sometimes("nothing is left", |_, w: &World| w.is_over()),
         ]
     }
-}
 
-/// Explores every order of events within these bounds.
-pub fn explore(setting: Setting, bounds: Bounds) -> Report {
-    let first_only = setting.breakage.is_some();
-    explore_model(setting, first_only, bounds, |_, path| {
-        let steps = path.iter().filter_map(|(w, action)| Some((w, (*action)?)));
-        steps
-            .map(|(world, action)| format!("at {} s: {action:?}", world.seconds()))
-            .collect()
-    })
+    fn tell(&self, action: Action, _: Option<Breakage>) -> String {
+        format!("at {} s: {action:?}", self.seconds())
+    }
 }

@@ -1,5 +1,7 @@
 //! Deliberate faults of power policies, each of which the exploration must find.
 
+use crate::small::OnPurpose;
+
 /// A fault on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Breakage {
@@ -21,9 +23,8 @@ pub enum Breakage {
     LabelNotRead,
 }
 
-impl Breakage {
-    /// Every breakage of this world.
-    pub const ALL: [Self; 8] = [
+impl OnPurpose for Breakage {
+    const EVERY: &'static [Self] = &[
         Self::EarlierForgotten,
         Self::NotListed,
         Self::PlaceLost,
@@ -34,8 +35,7 @@ impl Breakage {
         Self::LabelNotRead,
     ];
 
-    /// The fault in words, as reports print it.
-    pub fn description(self) -> &'static str {
+    fn words(self) -> &'static str {
         match self {
             Self::EarlierForgotten => "a new leader forgets what an earlier one has begun",
             Self::NotListed => "a new leader does not list the remediations",
@@ -47,6 +47,13 @@ impl Breakage {
             Self::LabelNotRead => {
                 "the labels that policies select by are not read before a beginning"
             }
+        }
+    }
+
+    fn faults(self) -> u8 {
+        match self {
+            Self::ResultNotKept | Self::PolicyNotRead | Self::LabelNotRead => 0,
+            _ => 1,
         }
     }
 }

@@ -11,7 +11,7 @@
 //! decides; the engine decides about one remediation at a time, keeps the result before the next one, and counts
 //! what an earlier leader has begun.
 
-use stateright::{Model, Property};
+use stateright::Property;
 
 mod breakage;
 mod world;
@@ -19,56 +19,32 @@ mod world;
 pub use breakage::Breakage;
 pub use world::{Action, Hold, Process, Stage, World};
 
-use crate::explore::{Bounds, Report, explore_model};
+use crate::small::{Setting, Small};
 use world::COUNT;
 
-/// A world to explore.
-#[derive(Debug, Clone)]
-pub struct Setting {
-    /// How many faults may happen.
-    pub budget: u8,
-    /// The deliberate fault, if any.
-    pub breakage: Option<Breakage>,
-}
-
-impl Setting {
-    /// The world of a breakage.
-    pub fn broken(breakage: Breakage) -> Self {
-        let budget = match breakage {
-            Breakage::ResultNotKept | Breakage::PolicyNotRead | Breakage::LabelNotRead => 0,
-            _ => 1,
-        };
-        Self {
-            budget,
-            breakage: Some(breakage),
-        }
-    }
-}
-
-impl Model for Setting {
-    type State = World;
+impl Small for World {
     type Action = Action;
+    type Breakage = Breakage;
+    const NAME: &'static str = "policies";
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(self.budget)]
+    fn first(budget: u8) -> Vec<Self> {
+        vec![Self::new(budget)]
     }
 
-    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        actions.extend(world.possible());
+    fn possible(&self) -> Vec<Action> {
+        self.possible()
     }
 
-    fn next_state(&self, world: &World, action: Action) -> Option<World> {
-        let mut next = world.clone();
+    fn act(&mut self, action: Action, breakage: Option<Breakage>) {
         let is_fault = matches!(
             action,
             Action::Lose(_) | Action::LoseAnswer(_) | Action::Restart | Action::Takeover
         );
-        next.budget -= u8::from(is_fault);
-        next.act(action, self.breakage);
-        (next != *world).then_some(next)
+        self.budget -= u8::from(is_fault);
+        self.act(action, breakage);
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
+    fn rules() -> Vec<Property<Setting<Self>>> {
         vec![
             Property::always("a budget is not exceeded", |_, w: &World| {
                 w.is_within_budget()
@@ -76,20 +52,12 @@ impl Model for Setting {
             Property::always("F13: none begins that a policy holds", |_, w: &World| {
                 !w.begins_held
             }),
-            Property::always("L1: each has its turn", |model: &Self, w: &World| {
-                !w.is_within_budget() || w.ends(model.breakage)
-            }),
+            Property::always(
+                "L1: each has its turn",
+                |model: &Setting<Self>, w: &World| !w.is_within_budget() || w.ends(model.breakage),
+            ),
             Property::sometimes("two at one time", |_, w: &World| w.begun().count() == 2),
             Property::sometimes("all end", |_, w: &World| w.objects == [Stage::Gone; COUNT]),
         ]
     }
-}
-
-/// Explores every order of events within these bounds.
-pub fn explore(setting: Setting, bounds: Bounds) -> Report {
-    let first_only = setting.breakage.is_some();
-    explore_model(setting, first_only, bounds, |_, path| {
-        let actions = path.iter().filter_map(|(_, action)| *action);
-        actions.map(|action| format!("{action:?}")).collect()
-    })
 }

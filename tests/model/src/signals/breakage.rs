@@ -1,5 +1,7 @@
 //! Deliberate faults of the signal PowerLost, each of which the exploration must find.
 
+use crate::small::OnPurpose;
+
 /// A fault on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Breakage {
@@ -25,9 +27,8 @@ pub enum Breakage {
     OlderSilence,
 }
 
-impl Breakage {
-    /// Every breakage of this world.
-    pub const ALL: [Self; 10] = [
+impl OnPurpose for Breakage {
+    const EVERY: &'static [Self] = &[
         Self::NeverOn,
         Self::Interrupted,
         Self::ReadOnce,
@@ -40,8 +41,7 @@ impl Breakage {
         Self::OlderSilence,
     ];
 
-    /// The fault in words, as reports print it.
-    pub fn description(self) -> &'static str {
+    fn words(self) -> &'static str {
         match self {
             Self::NeverOn => "a host that was never read on has lost its power",
             Self::Interrupted => "a BMC that has restarted counts as uninterrupted",
@@ -53,6 +53,22 @@ impl Breakage {
             Self::RackIgnored => "a loss does not wait for others of its rack",
             Self::NeverEnds => "PowerLost stays although the host is on",
             Self::OlderSilence => "a renewed Lease counts as silent for longer",
+        }
+    }
+
+    fn faults(self) -> u8 {
+        // A BMC that is wrong shows nothing while the Lease is renewed.
+        match self {
+            Self::OlderSilence => 0,
+            Self::LeaseNotSilent
+            | Self::SwitchedByUs
+            | Self::ShutDownInOrder
+            | Self::RackIgnored => 1,
+            Self::NeverOn
+            | Self::Interrupted
+            | Self::ReadOnce
+            | Self::OthersIgnored
+            | Self::NeverEnds => 2,
         }
     }
 }

@@ -153,6 +153,22 @@ fn host_that_fails_during_the_eviction_is_switched_off_at_once() {
     assert_eq!(writes(&o, &s, 40).0.step, Step::Holding);
 }
 
+/// A BMC that was reset may report off for a host that runs.
+#[test]
+fn reading_of_off_ends_no_pod_that_is_waited_for() {
+    for blocked in [EvictionPolicy::Wait, EvictionPolicy::Abort] {
+        let s = mk_evicting(true, 300);
+        let mut o = mk_cordoned();
+        policy(&mut o).eviction_blocked = blocked;
+        o.power = mk_power(5, PowerState::Off);
+        keep_alive(&mut o, 6);
+        assert_eq!(does(&o, &s, 6), eviction(&["db-0", "db-1"]));
+        // What is off is soon unknown.
+        (node(&mut o).ready, node(&mut o).ready_unknown) = (false, true);
+        assert_eq!(writes(&o, &s, 40).0.step, Step::Holding);
+    }
+}
+
 #[test]
 fn a_budget_that_blocks_is_named_and_tried_again_until_the_time_is_over() {
     let s = mk_evicting(true, 300);

@@ -1,6 +1,4 @@
-//! The rule about one Node, case by case, and every order of events in a small world.
-
-mod world;
+//! The rule about one Node, case by case. The world `triggers` of the model has every order of events.
 
 use std::time::Duration;
 

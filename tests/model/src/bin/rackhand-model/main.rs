@@ -8,12 +8,12 @@ use std::process::ExitCode;
 use clap::Parser;
 use rackhand_model::{
     breakage::Breakage,
-    causes, checks, copies,
+    checks,
     election::{Broken, Election},
     explore::{Cut, Report, explore, explore_checks, explore_election},
-    lists, maintenance, policies, rack,
+    rack,
     setting::Setting,
-    signals,
+    small,
 };
 
 use args::Args;
@@ -52,6 +52,7 @@ fn worlds(args: &Args) -> bool {
             Setting::other_host(b),
             Setting::late_status(b),
             Setting::updates(b),
+            Setting::evictions(b),
             Setting::outlets(b),
             Setting::outlet_leaders(b),
             Setting::outlet_restored(b),
@@ -84,70 +85,16 @@ fn worlds(args: &Args) -> bool {
     }
     // Their faults have no names.
     if args.fault.is_empty() {
-        for budget in budgets
-            .iter()
-            .copied()
-            .filter(|_| args.is_chosen("policies"))
-        {
-            let setting = policies::Setting {
-                budget,
-                breakage: None,
-            };
-            let report = policies::explore(setting, args.bounds());
-            good &= print_world("policies", budget, &report);
-        }
-        for budget in budgets.iter().copied().filter(|_| args.is_chosen("causes")) {
-            let setting = causes::Setting {
-                budget,
-                breakage: None,
-            };
-            let report = causes::explore(setting, args.bounds());
-            good &= print_world("causes", budget, &report);
-        }
-        for budget in budgets
-            .iter()
-            .copied()
-            .filter(|_| args.is_chosen("signals"))
-        {
-            let setting = signals::Setting {
-                budget,
-                breakage: None,
-            };
-            let report = signals::explore(setting, args.bounds());
-            good &= print_world("signals", budget, &report);
-        }
-        for budget in budgets.iter().copied().filter(|_| args.is_chosen("lists")) {
-            let setting = lists::Setting {
-                budget,
-                breakage: None,
-            };
-            let report = lists::explore(setting, args.bounds());
-            good &= print_world("lists", budget, &report);
-        }
-        for budget in budgets
-            .iter()
-            .copied()
-            .filter(|_| args.is_chosen("maintenance"))
-        {
-            let setting = maintenance::Setting {
-                budget,
-                breakage: None,
-            };
-            let report = maintenance::explore(setting, args.bounds());
-            good &= print_world("maintenance", budget, &report);
-        }
-        // A second write of a stranger takes half a minute and shows nothing more.
-        let budgets_of_copies = args.budget.map_or(vec![0, 1], |budget| vec![budget]);
-        for budget in budgets_of_copies
-            .into_iter()
-            .filter(|_| args.is_chosen("copies"))
-        {
-            let setting = copies::Setting {
-                budget,
-                breakage: None,
-            };
-            let report = copies::explore(setting, args.bounds());
-            good &= print_world("copies", budget, &report);
+        let chosen = small::WORLDS.into_iter();
+        for world in chosen.filter(|world| args.is_chosen(world.name)) {
+            let first = world.most - 1;
+            let budgets = args
+                .budget
+                .map_or(vec![first, world.most], |budget| vec![budget]);
+            for budget in budgets {
+                let report = (world.explore)(budget, args.bounds());
+                good &= print_world(world.name, budget, &report);
+            }
         }
         let budgets = args.budget.map_or(vec![0, 1], |budget| vec![budget]);
         let worlds = |budget: u8| [Election::even(budget), Election::drifting(budget)];
@@ -221,41 +168,9 @@ fn breakages(args: &Args) -> bool {
         let report = rack::check::explore(setting, args.bounds());
         good &= print_breakage(breakage.description(), "rack", budget, &report);
     }
-    for breakage in policies::Breakage::ALL {
-        let setting = policies::Setting::broken(breakage);
-        let budget = setting.budget;
-        let report = policies::explore(setting, args.bounds());
-        good &= print_breakage(breakage.description(), "policies", budget, &report);
-    }
-    for breakage in signals::Breakage::ALL {
-        let setting = signals::Setting::broken(breakage);
-        let budget = setting.budget;
-        let report = signals::explore(setting, args.bounds());
-        good &= print_breakage(breakage.description(), "signals", budget, &report);
-    }
-    for breakage in causes::Breakage::ALL {
-        let setting = causes::Setting::broken(breakage);
-        let budget = setting.budget;
-        let report = causes::explore(setting, args.bounds());
-        good &= print_breakage(breakage.description(), "causes", budget, &report);
-    }
-    for breakage in lists::Breakage::ALL {
-        let setting = lists::Setting::broken(breakage);
-        let budget = setting.budget;
-        let report = lists::explore(setting, args.bounds());
-        good &= print_breakage(breakage.description(), "lists", budget, &report);
-    }
-    for breakage in maintenance::Breakage::ALL {
-        let setting = maintenance::Setting::broken(breakage);
-        let budget = setting.budget;
-        let report = maintenance::explore(setting, args.bounds());
-        good &= print_breakage(breakage.description(), "maintenance", budget, &report);
-    }
-    for breakage in copies::Breakage::ALL {
-        let setting = copies::Setting::broken(breakage);
-        let budget = setting.budget;
-        let report = copies::explore(setting, args.bounds());
-        good &= print_breakage(breakage.description(), "copies", budget, &report);
+    for broken in small::WORLDS.iter().flat_map(|world| (world.breakages)()) {
+        let report = broken.explore(args.bounds());
+        good &= print_breakage(broken.description, broken.world, broken.budget, &report);
     }
     for broken in Broken::ALL {
         let world = broken.setting();

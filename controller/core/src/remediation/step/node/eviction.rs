@@ -376,16 +376,18 @@ impl StepContext<'_> {
 
     /// Whether nothing on the host ends a pod any more: its BMC reports exactly off, the control plane has seen no sign of
     /// its kubelet for its grace period, or the kubelet's Lease is silent. A kubelet that a person restarts is silent for
-    /// as long.
+    /// as long, and a BMC that was reset may report off for a host that runs: whoever waits for the pods takes the word of
+    /// the control plane alone.
     fn is_dead(&self, s: &State, node: &NodeFacts) -> bool {
         let view = (self.o.power.as_ref()).filter(|view| !self.older_than(view.answered, RECHECK));
         let is_off = view
             .and_then(|view| view.result.as_ref().ok())
             .is_some_and(|reading| reading.state == PowerState::Off);
-        if is_off || node.ready_unknown {
+        if node.ready_unknown {
             return true;
         }
         match &node.lease {
+            _ if is_off => !self.is_patient(s),
             Some(_) => !self.is_patient(s) && self.lease_quiet_from(node).is_none(),
             None => !node.ready,
         }
