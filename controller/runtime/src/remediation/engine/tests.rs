@@ -38,9 +38,9 @@ async fn observed(engine: &mut RemediationLoop) -> Observation {
     // Boxed, because the futures of the callers would contain it several times.
     match Box::pin(engine.observe(now)).await {
         Ok(Ok(seen)) => match Box::pin(engine.decide(seen, now)).await {
-            Ok(Some((observation, _))) => observation,
-            Ok(None) => Box::pin(observed(engine)).await,
-            Err(_) => panic!("nothing was decided"),
+            Ok(Decided::Step(decided)) => decided.0,
+            Ok(Decided::Again) => Box::pin(observed(engine)).await,
+            Ok(Decided::AwaitTurn) | Err(_) => panic!("nothing was decided"),
         },
         Ok(Err(reason)) => panic!("{reason}"),
         Err(_) => panic!("nothing was observed"),
@@ -623,6 +623,13 @@ async fn f13_policy_that_the_watch_has_not_shown_is_waited_for() {
 /// begins or waits.
 async fn decided(fixture: &Fixture) -> (Observation, Decision) {
     let mut engine = fixture.engine();
+    match decided_by(&mut engine).await {
+        Decided::Step(decided) => *decided,
+        Decided::Again | Decided::AwaitTurn => panic!("nothing was decided"),
+    }
+}
+
+async fn decided_by(engine: &mut RemediationLoop) -> Decided {
     assert!(engine.loaded().await);
     for _ in 0..5 {
         let now = Timestamp::now();
@@ -633,14 +640,17 @@ async fn decided(fixture: &Fixture) -> (Observation, Decision) {
         seen.observation.host = HostView::Found(host);
         seen.observation.agent = AgentView::Ready;
         seen.observation.other_nodes = OtherNodes::Compared(Vec::new());
-        let Ok(Some((o, decision))) = Box::pin(engine.decide(seen, now)).await else {
+        let Ok(decided) = Box::pin(engine.decide(seen, now)).await else {
             panic!("nothing was decided");
         };
-        let is_note = decision.next == Next::Write && decision.state.step == Step::Pending;
-        if !is_note {
-            return (o, decision);
+        match decided {
+            Decided::Step(step)
+                if step.1.next == Next::Write && step.1.state.step == Step::Pending =>
+            {
+                engine.memory.shell.state = Some(step.1.state);
+            }
+            decided => return decided,
         }
-        engine.memory.shell.state = Some(decision.state);
     }
     panic!("it neither begins nor waits");
 }
@@ -662,6 +672,33 @@ async fn f13_nothing_begins_by_a_view_that_is_behind_the_served_policies() {
         o.conflict
     );
     assert_eq!(decision.state.step, Step::Pending, "{}", decision.reason);
+}
+
+#[tokio::test(start_paused = true)]
+async fn remediation_waits_for_its_turn_only_while_the_api_server_is_busy() {
+    let fixture = with_policies().await;
+    let mut engine = fixture.engine();
+    assert!(engine.loaded().await);
+    let now = crate::store::clock::monotonic_now();
+    assert!(matches!(engine.observe(now).await, Ok(Ok(_))));
+    let cluster = engine.scope.interest.lock().cluster.clone().unwrap();
+    let client = engine.observing.context.workloads.get(&cluster).unwrap();
+    client.load().lock().refused(now);
+    // In this second as many have begun as may, and the oldest.
+    for _ in 0..=20 {
+        client.load().lock().begins(now);
+    }
+    assert!(matches!(decided_by(&mut engine).await, Decided::AwaitTurn));
+    assert!(concurrency::still_waits_for_turn(&engine.observing));
+    let turn = engine.turn.unwrap();
+    assert!(turn.stands(now) && !turn.is_told(now));
+    *client.load().lock() = Default::default();
+    assert!(!concurrency::still_waits_for_turn(&engine.observing));
+    let Decided::Step(decided) = decided_by(&mut engine).await else {
+        panic!("it does not begin");
+    };
+    assert_eq!(decided.1.state.step, Step::Holding);
+    assert!(engine.turn.is_none());
 }
 
 /// A spec that becomes unreadable suspends nothing that has begun: neither its readings nor its deletion.
