@@ -80,7 +80,7 @@ spec:
   label: node-restriction.kubernetes.io/metal3-reboot
   value: now
   templateRef: {kind: Metal3RemediationTemplate, apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, name: by-capm3}
-  cooldownSeconds: 2
+  cooldownSeconds: 10
 ---
 apiVersion: rackhand.dev/v1alpha1
 kind: RemediationTrigger

@@ -43,7 +43,7 @@ pub async fn stays_on(w: &World) -> Result<()> {
 pub async fn aborts(w: &World) -> Result<()> {
     w.stage.run_pod("abort-1").await?;
     w.stage.forbid_eviction("abort-1").await?;
-    let eviction = json!({ "seconds": 3, "whenNotFinished": "Abort" });
+    let eviction = json!({ "seconds": 20, "whenNotFinished": "Abort" });
     w.start(
         "abort-1",
         json!({ "machine": "abort-1", "eviction": eviction }),
