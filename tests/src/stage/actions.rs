@@ -1,14 +1,14 @@
 //! Actions of people and other controllers on the objects of a stage.
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::{core::v1::Pod, policy::v1::PodDisruptionBudget};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 
-use super::{CLUSTER, NAMESPACE, Stage};
+use super::{CLUSTER, LONG, NAMESPACE, Stage};
 
 /// Finalizer that keeps a pod of [`Stage::bind_pod`] in the API.
 const FINALIZER: &str = "test.example/wait";
@@ -134,6 +134,49 @@ impl Stage {
             .bound_pods()
             .create(&PostParams::default(), &pod)
             .await?)
+    }
+
+    /// Binds a pod to a Node as [`Self::bind_pod`] does, and waits until it runs there.
+    ///
+    /// # Errors
+    /// The API server rejects it, or it does not start in time.
+    pub async fn run_pod(&self, node: &str) -> Result<()> {
+        self.bind_pod(node, false).await?;
+        let host = self.host(node)?;
+        host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
+            .await
+            .map(drop)
+    }
+
+    /// Creates the PodDisruptionBudget `keep-NODE`, by which the pod of [`Self::run_pod`] may not be evicted.
+    ///
+    /// # Errors
+    /// The pod does not exist, or the API server rejects the budget.
+    pub async fn forbid_eviction(&self, node: &str) -> Result<Api<PodDisruptionBudget>> {
+        let label = json!({ "metadata": { "labels": { "on": node } } });
+        self.bound_pods()
+            .patch(
+                &format!("on-{node}"),
+                &PatchParams::default(),
+                &Patch::Merge(label),
+            )
+            .await?;
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
+        let budget = serde_json::from_value(json!({
+            "metadata": { "name": format!("keep-{node}") },
+            "spec": { "minAvailable": 1, "selector": { "matchLabels": { "on": node } } },
+        }))?;
+        budgets.create(&PostParams::default(), &budget).await?;
+        Ok(budgets)
+    }
+
+    /// Whether a Node is cordoned, by whomever.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn is_cordoned(&self, node: &str) -> Result<bool> {
+        let node = self.node(node).await?;
+        Ok(node.spec.and_then(|spec| spec.unschedulable) == Some(true))
     }
 
     /// The pod of [`Self::bind_pod`], if it exists.

@@ -4,10 +4,10 @@
 //! All scenarios run at the same time on one stage, each with a host of its own.
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::{core::v1::Node, policy::v1::PodDisruptionBudget};
+use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams},
 };
 use rackhand_tests::{
     rack::PowerState,
@@ -63,47 +63,14 @@ async fn begin(stage: &Stage) -> Result<()> {
     stage.start_controller("controller-0").await
 }
 
-/// Binds a pod to the Node, and waits until it runs there.
-async fn run_pod(w: &World, name: &str) -> Result<()> {
-    w.stage.bind_pod(name, false).await?;
-    let host = w.stage.host(name)?;
-    host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
-        .await
-        .map(drop)
-}
-
-/// Makes a budget that lets the pod on this Node not go.
-async fn forbid(w: &World, name: &str) -> Result<Api<PodDisruptionBudget>> {
-    let pod = w.stage.bound_pod(name).await?;
-    let namespace = pod.and_then(|pod| pod.namespace()).unwrap_or_default();
-    let label = json!({ "metadata": { "labels": { "on": name } } });
-    let pods: Api<k8s_openapi::api::core::v1::Pod> =
-        Api::namespaced(w.stage.client.clone(), &namespace);
-    pods.patch(
-        &format!("on-{name}"),
-        &PatchParams::default(),
-        &Patch::Merge(label),
-    )
-    .await?;
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(w.stage.client.clone(), &namespace);
-    let budget = serde_json::from_value(json!({
-        "metadata": { "name": format!("keep-{name}") },
-        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "on": name } } },
-    }))?;
-    budgets.create(&PostParams::default(), &budget).await?;
-    Ok(budgets)
-}
-
-async fn is_cordoned(w: &World, name: &str) -> Result<bool> {
-    let node = w.stage.node(name).await?;
-    Ok(node.spec.and_then(|spec| spec.unschedulable) == Some(true))
-}
-
 async fn ensure_uncordoned(w: &World, name: &str) -> Result<()> {
     let node = w.stage.node(name).await?;
     let marked = node.annotations().contains_key(CORDONED_BY);
     ensure!(!marked, "{name} is still marked");
-    ensure!(!is_cordoned(w, name).await?, "{name} is still cordoned");
+    ensure!(
+        !w.stage.is_cordoned(name).await?,
+        "{name} is still cordoned"
+    );
     Ok(())
 }
 
@@ -114,7 +81,7 @@ async fn wait_reason(w: &World, name: &str, wanted: &str) -> Result<Value> {
 }
 
 pub async fn leaves(w: &World) -> Result<()> {
-    run_pod(w, "leave-1").await?;
+    w.stage.run_pod("leave-1").await?;
     let host = w.stage.host("leave-1")?;
     w.strategy("leave-1", json!({ "type": "Reboot" })).await?;
     wait_until("leave-1: its pod has left", LONG, || async {
@@ -136,8 +103,8 @@ pub async fn leaves(w: &World) -> Result<()> {
 }
 
 async fn held(w: &World) -> Result<()> {
-    run_pod(w, "held-1").await?;
-    forbid(w, "held-1").await?;
+    w.stage.run_pod("held-1").await?;
+    w.stage.forbid_eviction("held-1").await?;
     let strategy = json!({ "type": "Reboot", "timeouts": { "evictionSeconds": 8 } });
     w.strategy("held-1", strategy).await?;
     let object = wait_reason(w, "held-1", "EvictionBlocked").await?;
@@ -160,8 +127,8 @@ async fn held(w: &World) -> Result<()> {
 }
 
 async fn aborts(w: &World) -> Result<()> {
-    run_pod(w, "abort-1").await?;
-    forbid(w, "abort-1").await?;
+    w.stage.run_pod("abort-1").await?;
+    w.stage.forbid_eviction("abort-1").await?;
     let strategy = json!({
         "type": "Reboot", "evictionPolicy": "Abort", "timeouts": { "evictionSeconds": 3 },
     });
@@ -180,8 +147,8 @@ async fn aborts(w: &World) -> Result<()> {
 }
 
 async fn waits(w: &World) -> Result<()> {
-    run_pod(w, "wait-1").await?;
-    let budgets = forbid(w, "wait-1").await?;
+    w.stage.run_pod("wait-1").await?;
+    let budgets = w.stage.forbid_eviction("wait-1").await?;
     let strategy = json!({
         "type": "Reboot", "evictionPolicy": "Wait", "timeouts": { "evictionSeconds": 2 },
     });
@@ -199,7 +166,7 @@ async fn waits(w: &World) -> Result<()> {
 }
 
 async fn stays(w: &World) -> Result<()> {
-    run_pod(w, "stay-1").await?;
+    w.stage.run_pod("stay-1").await?;
     let nodes: Api<Node> = Api::all(w.stage.client.clone());
     nodes.cordon("stay-1").await?;
     w.strategy("stay-1", json!({ "type": "Evict" })).await?;
@@ -211,7 +178,10 @@ async fn stays(w: &World) -> Result<()> {
     );
     w.withdraw("stay-1").await?;
     w.wait_gone("stay-1").await?;
-    ensure!(is_cordoned(w, "stay-1").await?, "a person's cordon is gone");
+    ensure!(
+        w.stage.is_cordoned("stay-1").await?,
+        "a person's cordon is gone"
+    );
     let power = w.stage.host("stay-1")?.real_power();
     ensure!(power == PowerState::On, "{power}");
     w.stage.untouched("stay-1")
@@ -222,7 +192,7 @@ async fn left(w: &World) -> Result<()> {
     w.wait_step("left-1", "Evicted").await?;
     let node = w.stage.node("left-1").await?;
     ensure!(node.annotations().contains_key(CORDONED_BY), "no mark");
-    ensure!(is_cordoned(w, "left-1").await?, "not cordoned");
+    ensure!(w.stage.is_cordoned("left-1").await?, "not cordoned");
     // Without its finalizer, as after a restore. The controller may put it on again before the object is gone.
     let none = json!({ "metadata": { "finalizers": null } });
     w.stage.stop_controller("controller-0")?;

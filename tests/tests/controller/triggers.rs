@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
 use rackhand_tests::{
     cluster::apply_yaml,
@@ -67,6 +67,30 @@ spec:
   value: now
   templateRef: {name: not-there}
 ---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: Metal3RemediationTemplate
+metadata: {name: by-capm3, namespace: metal3}
+spec: {template: {spec: {strategy: {type: Reboot, retryLimit: 1, timeout: 100s}}}}
+---
+apiVersion: rackhand.dev/v1alpha1
+kind: RemediationTrigger
+metadata: {name: metal3, namespace: metal3}
+spec:
+  clusterName: demo
+  label: node-restriction.kubernetes.io/metal3-reboot
+  value: now
+  templateRef: {kind: Metal3RemediationTemplate, apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, name: by-capm3}
+  cooldownSeconds: 10
+---
+apiVersion: rackhand.dev/v1alpha1
+kind: RemediationTrigger
+metadata: {name: no-cluster, namespace: metal3}
+spec:
+  clusterName: nope
+  label: node-restriction.kubernetes.io/no-cluster
+  value: now
+  templateRef: {name: reboot}
+---
 apiVersion: rackhand.dev/v1alpha1
 kind: PowerPolicy
 metadata: {name: approve-held}
@@ -83,6 +107,7 @@ struct World {
 fn racks() -> Vec<RackSpec> {
     let hosts = [
         "back-1", "fail-1", "held-1", "two-1", "skip-1", "crash-1", "local-1", "del-1", "gone-1",
+        "metal-1", "anew-1",
     ];
     vec![RackSpec {
         hosts: hosts.map(str::to_owned).to_vec(),
@@ -116,6 +141,8 @@ async fn label_makes_one_remediation_and_is_answered() {
         "remediation_goes_with_its_trigger",
         trigger_deleted(&w.stage, "gone-1"),
     );
+    all.add("metal3remediation_of_a_label_is_of_its_machine", metal3(w));
+    all.add("node_that_registers_anew_is_another", anew(w));
     all.add("kubelet_cannot_set_a_restricted_label", kubelet(w));
     let outcome = match all.run().await {
         Ok(()) => crash(w).await,
@@ -148,6 +175,7 @@ async fn begin(stage: &Stage) -> Result<()> {
         ("True", "NodeRestriction"),
     )
     .await?;
+    wait_condition(stage, "no-cluster", "Active", ("False", "ClusterNotFound")).await?;
     let open = ("False", "KubeletsMaySetLabel");
     wait_condition(stage, "zz-open", "LabelRestricted", open).await
 }
@@ -383,6 +411,72 @@ async fn skipped(w: &World) -> Result<()> {
     wait_made(w, host, 1).await?;
     wait_label(w, host, LABEL, None).await?;
     w.stage.one_cycle(host)
+}
+
+async fn metal3(w: &World) -> Result<()> {
+    let (host, label) = ("metal-1", "node-restriction.kubernetes.io/metal3-reboot");
+    wait_ready(w, host).await?;
+    set_label(w, host, label, Some("now")).await?;
+    let of_machine = |object: &DynamicObject| {
+        let maker = object.annotations().get("rackhand.dev/made-by");
+        let by_trigger = maker.is_some_and(|by| by.starts_with("RemediationTrigger/metal3/"));
+        let owners = object.owner_references().iter();
+        by_trigger
+            && owners
+                .clone()
+                .any(|o| o.kind == "Machine" && o.name == host)
+    };
+    wait_until("a Metal3Remediation", LONG, || async {
+        let all = w.stage.remediations().list(&ListParams::default()).await?;
+        Ok(
+            match all.iter().filter(|object| of_machine(object)).count() {
+                1 => Ok(()),
+                count => Err(format!("{count} of the Machine")),
+            },
+        )
+    })
+    .await?;
+    wait_label(w, host, label, None).await?;
+    w.stage.one_cycle(host)?;
+    w.stage.tainted_only_while_off(&w.recorder, host).await?;
+    wait_until("it is gone after the cooldown", LONG, || async {
+        let all = w.stage.remediations().list(&ListParams::default()).await?;
+        Ok(match all.iter().any(of_machine) {
+            false => Ok(()),
+            true => Err("it is there".to_owned()),
+        })
+    })
+    .await
+}
+
+/// The Node object is deleted and registers anew while its remediation waits.
+async fn anew(w: &World) -> Result<()> {
+    let host = "anew-1";
+    wait_ready(w, host).await?;
+    set_label(w, host, "trigger-test", Some("held")).await?;
+    set_label(w, host, LABEL, Some("now")).await?;
+    let first = wait_made(w, host, 1).await?.remove(0);
+    let before = w.stage.node(host).await?;
+    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(w.stage.client.clone());
+    nodes.delete(host, &DeleteParams::default()).await?;
+    // That of the first Node has not begun, and the label has gone with the Node.
+    wait_made(w, host, 0).await?;
+    let bare: k8s_openapi::api::core::v1::Node = serde_json::from_value(json!({
+        "metadata": { "name": host, "labels": { "trigger-test": "held" } },
+    }))?;
+    // The kubelet may be first.
+    nodes.create(&PostParams::default(), &bare).await.ok();
+    wait_ready(w, host).await?;
+    let after = w.stage.node(host).await?;
+    ensure!(after.uid() != before.uid(), "it is the same Node");
+    ensure!(made(w, host).await?.is_empty(), "made without a label");
+    set_label(w, host, "trigger-test", Some("held")).await?;
+    set_label(w, host, LABEL, Some("now")).await?;
+    let second = wait_made(w, host, 1).await?.remove(0);
+    ensure!(second.name_any() != first.name_any(), "of the first Node");
+    set_label(w, host, LABEL, None).await?;
+    wait_made(w, host, 0).await?;
+    w.stage.untouched(host)
 }
 
 async fn local(w: &World) -> Result<()> {

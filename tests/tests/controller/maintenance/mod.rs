@@ -2,7 +2,11 @@
 //!
 //! All scenarios run at the same time on one stage, each with hosts of its own.
 
+mod as_written;
 mod life;
+mod marks;
+mod openshift;
+mod pods;
 mod taken_back;
 mod world;
 
@@ -23,12 +27,26 @@ fn racks() -> Vec<RackSpec> {
         rack(
             "known",
             &[
-                "park-1", "node-1", "host-1", "dies-1", "twice-1", "early-1", "gone-1", "hand-1",
+                "park-1",
+                "node-1",
+                "host-1",
+                "dies-1",
+                "twice-1",
+                "early-1",
+                "gone-1",
+                "hand-1",
                 "crash-1",
+                "on-1",
+                "abort-1",
+                "wait-1",
+                "edit-1",
+                "refused-1",
+                "strip-1",
+                "page-1",
             ],
             HostLink::Inventory,
         ),
-        rack("managed", &["bmo-1"], HostLink::Managed),
+        rack("managed", &["bmo-1", "ocp-1"], HostLink::Managed),
     ]
 }
 
@@ -54,7 +72,21 @@ async fn maintenance_parks_hosts_and_takes_everything_back() {
         "f3_host_switched_on_by_hand_goes_off_again",
         life::by_hand(w),
     );
+    all.add("host_that_stays_on_is_emptied", pods::stays_on(w));
+    all.add("abort_switches_nothing_and_uncordons", pods::aborts(w));
+    all.add(
+        "wait_names_the_budget_until_a_person_decides",
+        pods::waits(w),
+    );
+    all.add("edits_of_a_running_maintenance_count", pods::edited(w));
+    all.add("nothing_begins_while_a_mark_is_refused", marks::refused(w));
+    all.add("check_of_openshift_is_left_no_way", openshift::machine(w));
+    all.add("commands_of_the_page_do_as_it_says", as_written::page(w));
     all.add("deleted_remediation_ends_it", taken_back::early(w));
+    all.add(
+        "f9_taint_of_a_stripped_remediation_is_said",
+        taken_back::stripped(w),
+    );
     all.add(
         "f9_maintenance_that_is_gone_leaves_nothing",
         taken_back::gone(w),
@@ -77,6 +109,10 @@ async fn begin(stage: &Stage) -> Result<()> {
             apply(&stage.client, object).await?;
         }
     }
+    stage.install_openshift().await?;
+    stage
+        .set_openshift_consumer("ocp-1", openshift::MACHINE)
+        .await?;
     stage.apply_rack_agents().await?;
     stage.start_controller("controller-0").await
 }

@@ -5,7 +5,10 @@ use kube::{
     ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
 };
-use rackhand_tests::stage::{LONG, wait_until};
+use rackhand_tests::{
+    rack::ResetType,
+    stage::{LONG, is_ready, wait_until},
+};
 use serde_json::{Value, json};
 
 use super::world::{SKIP, World};
@@ -72,6 +75,54 @@ pub async fn gone(w: &World) -> Result<()> {
         .ok();
     w.wait_gone("gone-1").await?;
     w.wait_back("gone-1").await
+}
+
+/// A person removes the finalizer of the remediation of a parked host, which loses what it would have done.
+pub async fn stripped(w: &World) -> Result<()> {
+    let host = w.stage.host("strip-1")?;
+    w.start("strip-1", json!({ "machine": "strip-1" })).await?;
+    w.wait_phase("strip-1", "Parked").await?;
+    let made = w.remediation_of("strip-1").await?;
+    let made = made.context("no remediation")?.name_any();
+    let name = made.as_str();
+    wait_until("strip-1: the remediation is gone", LONG, || async {
+        // The controller may put it on again before the object is gone.
+        let bare = json!({ "metadata": { "finalizers": Value::Null } });
+        w.remediations()
+            .delete(name, &DeleteParams::default())
+            .await
+            .ok();
+        w.remediations()
+            .patch(name, &PatchParams::default(), &Patch::Merge(&bare))
+            .await
+            .ok();
+        let found = w.remediations().get_opt(name).await?;
+        Ok(found.map_or(Ok(()), |_| Err("it is there".to_owned())))
+    })
+    .await?;
+    let told = |object: &Value| object["status"]["reason"] == "TaintLeft";
+    let object = w.wait("strip-1", "says what is left", told).await?;
+    let status = &object["status"];
+    ensure!(status["phase"] == "Ending", "{status}");
+    let message = status["message"].as_str().unwrap_or_default();
+    ensure!(message.contains("Node strip-1"), "{message}");
+    // Health checks act on the Machine again.
+    let machine = w.stage.machines().get("strip-1").await?;
+    ensure!(!machine.annotations().contains_key(SKIP), "it is marked");
+    host.switch(ResetType::On, "somebody");
+    wait_until("strip-1: Ready", LONG, || async {
+        let ready = is_ready(&w.stage.node("strip-1").await?);
+        Ok(ready.then_some(()).ok_or("not Ready".to_owned()))
+    })
+    .await?;
+    let taint = "node.kubernetes.io/out-of-service-";
+    w.stage
+        .kubectl(&["taint", "node", "strip-1", taint])
+        .await?;
+    w.wait_phase("strip-1", "Ended").await?;
+    w.wait_back("strip-1").await?;
+    w.end("strip-1").await?;
+    w.wait_gone("strip-1").await
 }
 
 /// The controller is killed in each phase; another goes on.

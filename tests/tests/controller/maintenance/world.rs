@@ -3,7 +3,10 @@
 use anyhow::{Context, Result};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, DynamicObject, ListParams, PostParams},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+        PostParams,
+    },
 };
 use rackhand_tests::{
     rack::LedState,
@@ -23,6 +26,12 @@ impl World {
     pub fn maintenances(&self) -> Api<DynamicObject> {
         self.stage
             .api("rackhand.dev", "v1alpha1", "HostMaintenance")
+    }
+
+    pub fn maintenances_in(&self, namespace: &str) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("rackhand.dev", "v1alpha1", "HostMaintenance");
+        let resource = ApiResource::from_gvk(&kind);
+        Api::namespaced_with(self.stage.client.clone(), namespace, &resource)
     }
 
     pub fn remediations(&self) -> Api<DynamicObject> {
@@ -65,6 +74,30 @@ impl World {
             })
         })
         .await
+    }
+
+    /// Waits for a phase of a maintenance in another namespace.
+    pub async fn wait_in(&self, namespace: &str, name: &str, phase: &str) -> Result<Value> {
+        let objects = self.maintenances_in(namespace);
+        wait_until(&format!("{name}: {phase}"), LONG, || async {
+            let object = serde_json::to_value(objects.get(name).await?)?;
+            let status = object["status"].to_string();
+            Ok(match object["status"]["phase"] == phase {
+                true => Ok(object),
+                false => Err(status),
+            })
+        })
+        .await
+    }
+
+    /// Changes the spec of a maintenance.
+    pub async fn change(&self, name: &str, spec: Value) -> Result<()> {
+        let body = json!({ "spec": spec });
+        let params = PatchParams::default();
+        self.maintenances()
+            .patch(name, &params, &Patch::Merge(body))
+            .await?;
+        Ok(())
     }
 
     pub async fn wait_phase(&self, name: &str, phase: &str) -> Result<Value> {

@@ -358,6 +358,9 @@ fn planned_work(run: &impl Fn(&[&str], &str) -> Result<String>) -> Result<()> {
     run(&[&start[..], &of_namespace].concat(), "")?;
     let listed = run(&[&["maintenance", "list"][..], &of_namespace].concat(), "")?;
     ensure!(listed.contains(host) && listed.contains("DIMM"), "{listed}");
+    let explain = ["explain", "maintenance", host];
+    let explained = run(&[&explain[..], &of_namespace].concat(), "")?;
+    ensure!(explained.contains("DIMM"), "{explained}");
     run(
         &[&["maintenance", "end", host][..], &of_namespace].concat(),
         "",

@@ -1,0 +1,82 @@
+//! Marks that the API server refuses.
+
+use anyhow::{Result, ensure};
+use kube::api::{Patch, PatchParams};
+use rackhand_tests::{
+    cluster::apply_yaml,
+    stage::{LONG, wait_until},
+};
+use serde_json::json;
+
+use super::world::{MARK, World};
+
+/// Somebody's policy by which one Machine cannot be annotated.
+const POLICY: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-marks}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - {apiGroups: [cluster.x-k8s.io], apiVersions: ["*"], resources: [machines], operations: [UPDATE]}
+  validations:
+    - expression: >-
+        object.metadata.name != 'refused-1' || !has(object.metadata.annotations) ||
+        !('rackhand.dev/maintenance' in object.metadata.annotations)
+      message: nobody marks this Machine
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-marks}
+spec: {policyName: no-marks, validationActions: [Deny]}
+"#;
+
+/// A Machine that cannot be marked would be replaced by its check while somebody works on its host.
+pub async fn refused(w: &World) -> Result<()> {
+    let host = "refused-1";
+    w.stage.run_pod(host).await?;
+    apply_yaml(&w.stage.client, POLICY).await?;
+    let machines = w.stage.machines();
+    wait_until("the policy is in force", LONG, || async {
+        let body = json!({ "metadata": { "annotations": { MARK: "try" } } });
+        let params = PatchParams::default().dry_run();
+        let marked = machines.patch(host, &params, &Patch::Merge(body)).await;
+        Ok(match marked {
+            Ok(_) => Err("it can be marked".to_owned()),
+            Err(_) => Ok(()),
+        })
+    })
+    .await?;
+    w.start(host, json!({ "machine": host })).await?;
+    let object = w
+        .wait(host, "says that it cannot be marked", |object| {
+            object["status"]["reason"] == "MarkRefused"
+        })
+        .await?;
+    let status = &object["status"];
+    ensure!(status["phase"] == "Pending", "{status}");
+    let message = status["message"].as_str().unwrap_or_default();
+    ensure!(message.contains("nobody marks this Machine"), "{message}");
+    let blocked = status["conditions"].as_array().into_iter().flatten();
+    let mut blocked = blocked.filter(|c| c["type"] == "Blocked" && c["status"] == "True");
+    ensure!(blocked.next().is_some(), "{status}");
+    let made = w.remediation_of(host).await?;
+    let reason = made.map(|made| made.data["status"]["reason"].clone());
+    ensure!(reason == Some(json!("WaitingForMarks")), "{reason:?}");
+    // Nothing has happened to the Node.
+    ensure!(!w.stage.is_cordoned(host).await?, "it is cordoned");
+    ensure!(w.stage.bound_pod(host).await?.is_some(), "its pod has left");
+    w.stage.untouched(host)?;
+    for kind in [
+        "validatingadmissionpolicybinding",
+        "validatingadmissionpolicy",
+    ] {
+        w.stage.kubectl(&["delete", kind, "no-marks"]).await?;
+    }
+    w.wait_phase(host, "Parked").await?;
+    w.end(host).await?;
+    w.wait_gone(host).await?;
+    w.wait_back(host).await?;
+    w.stage.one_cycle(host)
+}
