@@ -293,7 +293,11 @@ async fn f5_address_that_moves_to_another_bmc_never_confirms_off() {
                 matches!(report.outcome, Outcome::IdentityMismatch(_)),
                 "{vendor:?}: {report:?}"
             );
-            assert_eq!((report.proof, report.commands), (None, 1), "{vendor:?}");
+            // On a slow machine the reading is renewed before the command, and shows it then.
+            assert!(
+                report.proof.is_none() && report.commands <= 1,
+                "{vendor:?}: {report:?}"
+            );
             assert_eq!(host.real_power(), Real::On, "{vendor:?}");
         }
     }
