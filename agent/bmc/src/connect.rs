@@ -63,7 +63,7 @@ pub struct Options {
     pub auth: redfish::AuthPolicy,
     /// Redfish: keep the connection for the next read.
     #[cfg(feature = "redfish")]
-    pub keep_alive: bool,
+    pub keep_alive: redfish::KeepAlive,
     /// Redfish: a soft power-off may push the power button where the BMC has no graceful shutdown.
     #[cfg(feature = "redfish")]
     pub soft_off_by_button: bool,
@@ -87,7 +87,7 @@ impl Default for Options {
             #[cfg(feature = "redfish")]
             auth: redfish::AuthPolicy::default(),
             #[cfg(feature = "redfish")]
-            keep_alive: false,
+            keep_alive: redfish::KeepAlive::default(),
             #[cfg(feature = "redfish")]
             soft_off_by_button: false,
             #[cfg(feature = "ipmi")]

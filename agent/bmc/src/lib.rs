@@ -35,7 +35,7 @@ pub use readings::{
     UpdatePhase, hardware_faults, stop_since_start,
 };
 #[cfg(feature = "redfish")]
-pub use redfish::{AuthPolicy, Trust, TrustError};
+pub use redfish::{AuthPolicy, KeepAlive, Trust, TrustError};
 
 /// Entry points for the fuzz targets, the only access to private items.
 #[cfg(feature = "fuzzing")]

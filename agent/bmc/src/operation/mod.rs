@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub use machine::{Operation, Proof};
-pub use observation::{LastReading, PowerObservation};
+pub use observation::{LastReading, Past, PowerObservation};
 pub use outcome::{Expected, Mismatch, Outcome, state_word};
 pub use proof::{LEAST_UPTIME, LONGEST_GAP, OffProof, Watch};
 pub use runner::{Hooks, Report, Signal, Stopped, run, run_since};

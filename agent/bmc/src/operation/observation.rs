@@ -52,7 +52,25 @@ pub struct LastReading {
     pub last_on: Option<Duration>,
 }
 
+/// An observation from before an operation, for its proof.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Past {
+    /// The observation, by the clock of the operation.
+    pub watch: Watch,
+    /// The system that it has read last, and by which protocol. `None`: nothing was read in it.
+    pub system: Option<(PowerSource, SystemIdentity)>,
+}
+
 impl PowerObservation {
+    /// The observation by a clock that is 0 at `now` of this one.
+    pub fn since(&self, now: Duration) -> Past {
+        let last = self.last.as_ref();
+        Past {
+            watch: self.watch.since(now),
+            system: last.map(|last| (last.source, last.identity.clone())),
+        }
+    }
+
     /// The proof of the observation, for operations.
     pub fn watch(&self) -> &Watch {
         &self.watch

@@ -8,7 +8,7 @@ use std::{collections::VecDeque, future, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    CallFailure, Next, Observation, OffProof, Operation, OperationRequest, Outcome, Proof, Watch,
+    CallFailure, Next, Observation, OffProof, Operation, OperationRequest, Outcome, Past, Proof,
 };
 use crate::{Accepted, Bmc, BmcError, ErrorKind, PowerCommand, PowerReading, PowerState};
 
@@ -35,8 +35,8 @@ pub trait Hooks: Send {
     fn accepted(&mut self, _accepted: &Accepted) {}
 
     /// The observation of this BMC from before the operation, by a clock that is 0 at `begun`.
-    fn watched(&self, _begun: Instant) -> Watch {
-        Watch::default()
+    fn watched(&self, _begun: Instant) -> Past {
+        Past::default()
     }
 
     /// Reads whether a source other than the BMC, such as the host's outlets, shows that the host is off. Called

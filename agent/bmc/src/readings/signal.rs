@@ -2,6 +2,8 @@
 //!
 //! Pure. Must never: take a stop or an error from before the last start of the host for a present one.
 
+use jiff::Timestamp;
+
 use super::{EventLog, EventMeaning, FaultKind, HealthRollup, LogEntry, Severity, StopKind};
 
 /// Maximum number of faults that are reported.
@@ -17,6 +19,16 @@ pub struct SystemStop {
     /// The last start before it. `None`: the entries that were read have none, so a BMC that logs no starts may have
     /// started the host since.
     pub start: Option<LogEntry>,
+}
+
+impl SystemStop {
+    /// When the stop was written, by the clock of the BMC. `None`: it has no time, or the clock was set back since
+    /// the start before it, so that its time says nothing.
+    pub fn written(&self) -> Option<Timestamp> {
+        let at = self.entry.at?;
+        let start = self.start.as_ref().and_then(|start| start.at);
+        start.is_none_or(|start| start <= at).then_some(at)
+    }
 }
 
 /// The stop of the operating system that no start follows; `None`: there is none.
@@ -153,6 +165,20 @@ mod tests {
         );
         assert_eq!(of(&[OTHER]), None);
         assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn time_of_a_stop_before_the_start_in_front_of_it_says_nothing() {
+        let at = |second| Some(Timestamp::from_second(second).unwrap());
+        let written = |start, stop| {
+            let mut log = log(&[START, PANIC]);
+            (log.entries[0].at, log.entries[1].at) = (start, stop);
+            stop_since_start(&log).unwrap().written()
+        };
+        assert_eq!(written(at(100), at(200)), at(200));
+        assert_eq!(written(None, at(200)), at(200));
+        assert_eq!(written(at(100), at(99)), None, "the clock was set back");
+        assert_eq!(written(at(100), None), None);
     }
 
     #[test]

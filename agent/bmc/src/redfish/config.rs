@@ -21,6 +21,19 @@ pub enum AuthPolicy {
     Basic,
 }
 
+/// Whether a read leaves its connection open for the next one. Commands always have one of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum KeepAlive {
+    /// It does, unless the BMC breaks connections that are used again: then each read has one of its own for an hour
+    /// or more. The connection is closed before a command. For clients that read all the time.
+    Auto,
+    /// It does.
+    Always,
+    /// Each read has a connection of its own.
+    #[default]
+    Never,
+}
+
 /// Time limits. They apply independently of each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
@@ -74,10 +87,9 @@ pub struct RedfishConfig {
     pub auth: AuthPolicy,
     /// How long the client waits for the BMC.
     pub timeouts: Timeouts,
-    /// Keep the connection open for the next read. Off by default: some BMCs fail with long-lived
-    /// connections, and iLO resets connections that are reused. Commands always use a new
-    /// connection.
-    pub keep_alive: bool,
+    /// Keep the connection open for the next read. Never by default: some BMCs fail with long-lived
+    /// connections, and iLO resets connections that are reused.
+    pub keep_alive: KeepAlive,
     /// Allow a soft off to push the power button if the BMC has no graceful shutdown. Off by default: the
     /// operating system determines the effect of a press, and a second press can cancel it. Only used for a host
     /// that is exactly on.
@@ -97,7 +109,7 @@ impl RedfishConfig {
             trust: Trust::System,
             auth: AuthPolicy::default(),
             timeouts: Timeouts::default(),
-            keep_alive: false,
+            keep_alive: KeepAlive::Never,
             soft_off_by_button: false,
         }
     }

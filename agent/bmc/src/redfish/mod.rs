@@ -16,7 +16,7 @@ pub(crate) mod protocol;
 mod vendor;
 
 pub use crate::pdu::redfish::{connect_chassis, connect_pdu};
-pub use config::{AuthPolicy, RedfishConfig, Timeouts};
+pub use config::{AuthPolicy, KeepAlive, RedfishConfig, Timeouts};
 pub use protocol::trust::{Trust, TrustError};
 
 use crate::{Bmc, BmcError, bounded::BoundedBmc};

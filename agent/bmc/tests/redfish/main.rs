@@ -15,6 +15,7 @@ mod facts;
 mod faults;
 mod habits;
 mod hostile;
+mod kept;
 mod led;
 mod log;
 mod manager;

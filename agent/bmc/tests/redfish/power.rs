@@ -1,6 +1,6 @@
 //! Power readings.
 
-use rackhand_bmc::{PowerSource, PowerState};
+use rackhand_bmc::{KeepAlive, PowerSource, PowerState};
 use serde_json::json;
 
 use crate::bmc::{SYSTEM, TestBmc};
@@ -63,7 +63,7 @@ async fn requests_use_identity_encoding_and_one_connection_each() {
 async fn keep_alive_applies_to_reads_only() {
     let bmc = TestBmc::start().await;
     let mut config = bmc.config();
-    config.keep_alive = true;
+    config.keep_alive = KeepAlive::Always;
     let client = rackhand_bmc::redfish::connect(config).unwrap();
     client.power().await.unwrap();
     client.off().await.unwrap();

@@ -7,8 +7,8 @@ use std::{
 };
 
 use rackhand_bmc::{
-    AuthPolicy, BmcAddress, IdentityMatch, Trust, compare_system_uuids, ipmi::SuiteChoice,
-    pdu::HostOutlet,
+    AuthPolicy, BmcAddress, IdentityMatch, KeepAlive, Trust, compare_system_uuids,
+    ipmi::SuiteChoice, pdu::HostOutlet,
 };
 
 use super::{Networks, Password, PduEntry};
@@ -84,18 +84,30 @@ pub struct BmcEntry {
 }
 
 /// Protocol settings of a BMC. Those of the other protocol have their default.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BmcOptions {
     /// Redfish: session or Basic.
     pub auth: AuthPolicy,
     /// Redfish: keep connections for the next read.
-    pub keep_alive: bool,
+    pub keep_alive: KeepAlive,
     /// Redfish: a soft power-off may push the power button if the BMC has no graceful shutdown.
     pub soft_off_by_button: bool,
     /// IPMI: allowed cipher suites.
     pub cipher_suite: SuiteChoice,
     /// IPMI: minimum interval between two commands; `None`: the default of the driver.
     pub min_interval: Option<Duration>,
+}
+
+impl Default for BmcOptions {
+    fn default() -> Self {
+        Self {
+            auth: AuthPolicy::default(),
+            keep_alive: KeepAlive::Auto,
+            soft_off_by_button: false,
+            cipher_suite: SuiteChoice::default(),
+            min_interval: None,
+        }
+    }
 }
 
 /// A name that matches several hosts.

@@ -79,6 +79,46 @@ async fn f1_host_that_nobody_saw_on_is_unproven() {
     }
 }
 
+/// The address of the BMC leads to that of another host from now on, which is off.
+fn moves(site: &Site) {
+    let bmc = site.bmcs.of(1);
+    bmc.identity.lock().unwrap().serial = Some("OTHER".into());
+    bmc.set(PowerState::Off);
+}
+
+#[tokio::test]
+async fn f5_another_system_at_the_address_is_never_confirmed_off() {
+    // Nothing is expected in the inventory. It moves before the operation, and in its middle.
+    for is_before in [true, false] {
+        let site = Site::new(1);
+        let agent = site.start().await;
+        let bmc = site.bmcs.of(1);
+        *bmc.uptime.lock().unwrap() = None;
+        bmc.identity.lock().unwrap().serial = Some("MINE".into());
+        *bmc.stubborn.lock().unwrap() = true;
+        *bmc.refuses_as_off.lock().unwrap() = is_before;
+        read(&site).await;
+        if is_before {
+            moves(&site);
+        }
+        let mut client = site.local().await;
+        begin(&mut client, off("a", "node-1")).await.unwrap();
+        if !is_before {
+            bmc.commanded_times(1).await;
+            moves(&site);
+        }
+        let off = outcome(&mut client, "a").await;
+        let expected = if is_before {
+            (OutcomeCode::Unconfirmed, OutcomeDetail::Unproven)
+        } else {
+            (OutcomeCode::IdentityMismatch, OutcomeDetail::Unspecified)
+        };
+        assert_eq!((off.code(), off.detail()), expected, "{off:?}");
+        assert_eq!(off.off_proof(), OffProof::Unspecified);
+        agent.shutdown().await;
+    }
+}
+
 #[tokio::test]
 async fn f1_uptime_of_the_manager_proves_off() {
     for (uptime, proof) in [(900, OffProof::ManagerUptime), (60, OffProof::Unspecified)] {

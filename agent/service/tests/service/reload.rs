@@ -47,6 +47,25 @@ async fn get_at(address: std::net::SocketAddr, path: &str) -> String {
     answer
 }
 
+#[tokio::test]
+async fn removed_host_is_no_longer_counted_as_watched() {
+    let mut site = site(2);
+    site.extra += "\ndefaults.watch_interval = '5s'";
+    let agent = site.start().await;
+    let mut client = site.controller(&agent).await;
+    let mut watcher = Watcher::of(&mut client, "a").await;
+    watcher.add("b", target("node-2").unwrap()).await;
+    watcher
+        .until(|host| host.id == "b" && host.power.is_some())
+        .await;
+    assert!(metric(&agent, "rackhand_agent_watched_hosts 2").await);
+    edit(&site, |text| without_last(&text));
+    agent.reload().await.unwrap();
+    watcher.until(|host| host.id == "b" && host.refused).await;
+    assert!(metric(&agent, "rackhand_agent_watched_hosts 1").await);
+    agent.shutdown().await;
+}
+
 async fn metric(agent: &Agent, line: &str) -> bool {
     get(agent, "/metrics").await.lines().any(|one| one == line)
 }

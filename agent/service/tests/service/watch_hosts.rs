@@ -31,7 +31,7 @@ impl Watcher {
     }
 
     /// Watches `node-1` as `id`.
-    async fn of(client: &mut Client, id: &str) -> Self {
+    pub(crate) async fn of(client: &mut Client, id: &str) -> Self {
         let watcher = Self::new(client).await;
         watcher.add(id, target("node-1").unwrap()).await;
         watcher
@@ -271,6 +271,34 @@ async fn event_log_is_read_on_request_while_the_host_is_on() {
         ]
     );
     assert_eq!(health.failure, None);
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn caller_that_requests_a_reading_each_second_is_answered() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.controller(&agent).await;
+    let mut watcher = Watcher::of(&mut client, "a").await;
+    let mut answered = 0;
+    for number in 1..=10 {
+        let read = vec![v1::ReadRequest {
+            id: "a".into(),
+            number,
+            ..v1::ReadRequest::default()
+        }];
+        let request = v1::WatchHostsRequest {
+            read,
+            ..v1::WatchHostsRequest::default()
+        };
+        watcher.send(request).await;
+        let answer = watcher.until(|host| host.answered > 0);
+        if let Ok(host) = tokio::time::timeout(Duration::from_secs(1), answer).await {
+            answered = host.answered;
+            break;
+        }
+    }
+    assert!(answered > 0, "ten requests, and no answer");
     agent.shutdown().await;
 }
 

@@ -191,6 +191,14 @@ impl SimHost {
         }))
     }
 
+    /// The address leads to another BMC from now on, whose machine is off: its identity and state are reported, and
+    /// commands do not reach this machine.
+    pub fn address_moves(&self) {
+        self.foreign_uuid();
+        self.report("Off");
+        self.ignore_commands();
+    }
+
     /// Reports neither UUID nor serial number.
     pub fn anonymous(&self) -> FaultId {
         self.inject(Rule::always(Action::Identity {

@@ -8,6 +8,7 @@ mod leases;
 mod os_stopped;
 mod power_lost;
 mod power_readings;
+mod published;
 mod rack_losses;
 
 use std::{fmt, str::FromStr, time::Duration};
@@ -21,6 +22,7 @@ pub use leases::{ClusterLeases, ObservedLease, OtherLeases};
 pub use os_stopped::{OsStop, OsStoppedFacts, os_stopped};
 pub use power_lost::{NotAFailure, PowerLoss, PowerLostFacts};
 pub use power_readings::{Loss, PowerReadings, WatchedReading};
+pub use published::{ListInterest, ListPace, Published, end_of_disabled, list_pace};
 pub use rack_losses::{RackLosses, SharedLoss};
 
 /// A hardware signal.
@@ -125,13 +127,6 @@ pub struct SignalCondition {
 }
 
 impl SignalCondition {
-    /// Of a signal that is switched off. What is published of it would never end otherwise, and health checks act on it.
-    #[must_use]
-    pub fn disabled() -> Self {
-        let message = "this signal is switched off in the settings of the controller";
-        Self::new(ConditionStatus::False, "SignalDisabled", message.to_owned())
-    }
-
     fn new(status: ConditionStatus, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             status,

@@ -5,9 +5,13 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::{
-    ConditionStatus::{self, False, True, Unknown},
-    ObservedLease, OtherLeases, PowerReadings, SharedLoss, SignalCondition, bounded, span,
+    ConditionStatus::{False, True, Unknown},
+    ObservedLease, OtherLeases, PowerReadings, Published, SharedLoss, SignalCondition, bounded,
+    span,
 };
+
+/// Reason of a host that is on again.
+const POWER_ON: &str = "PowerOn";
 
 /// Why a host that is off has not failed, or may be in somebody's hands.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -63,8 +67,8 @@ pub struct PowerLostFacts<'a> {
     pub not_a_failure: Option<NotAFailure>,
     /// Whether others of its rack have lost their power with it.
     pub shared: SharedLoss,
-    /// The status that the Node shows.
-    pub published: Option<ConditionStatus>,
+    /// What the Node shows.
+    pub published: Option<Published<'a>>,
 }
 
 /// A host whose loss of power is watched.
@@ -86,9 +90,13 @@ impl PowerLoss {
         if self.readings.is_on() {
             self.lease_at_loss = None;
             let message = format!("the BMC of host {host} reports power on");
-            return is_published(facts).then(|| SignalCondition::new(False, "PowerOn", message));
+            // Also what withheld the signal while the host was off is over.
+            let is_over = facts
+                .published
+                .is_some_and(|shown| shown.reason != POWER_ON);
+            return is_over.then(|| SignalCondition::new(False, POWER_ON, message));
         }
-        if facts.published == Some(True) {
+        if facts.published.is_some_and(|shown| shown.status == True) {
             return self.renewed_again(facts);
         }
         self.lease_at_loss = None;
@@ -214,5 +222,5 @@ impl PowerLoss {
 }
 
 fn is_published(facts: &PowerLostFacts<'_>) -> bool {
-    facts.published.is_some_and(|status| status != False)
+    facts.published.is_some_and(|shown| shown.status != False)
 }

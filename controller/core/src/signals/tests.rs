@@ -69,6 +69,10 @@ fn mk_facts(lease: &ObservedLease) -> PowerLostFacts<'_> {
     }
 }
 
+fn mk_published(status: ConditionStatus, reason: &str) -> Option<Published<'_>> {
+    Some(Published { status, reason })
+}
+
 fn shown(condition: Option<SignalCondition>) -> Option<(ConditionStatus, &'static str)> {
     condition.map(|condition| (condition.status, condition.reason))
 }
@@ -244,7 +248,7 @@ fn host_that_somebody_has_switched_or_works_on_has_not_lost_its_power() {
         let expected = is_said.then_some((ConditionStatus::False, label));
         assert_eq!(shown(mk_lost().decide(&facts)), expected, "{label}");
         // What was withheld before ends either way.
-        facts.published = Some(ConditionStatus::Unknown);
+        facts.published = mk_published(ConditionStatus::Unknown, "LeasesNotRenewed");
         let expected = Some((ConditionStatus::False, label));
         assert_eq!(shown(mk_lost().decide(&facts)), expected, "{label}");
     }
@@ -257,7 +261,7 @@ fn condition_stays_until_power_is_on_or_the_lease_is_renewed() {
     assert_eq!(shown(loss.decide(&mk_facts(&lease))), LOST);
     // The remediation that it has caused switches the host, and the agent is lost.
     let mut facts = PowerLostFacts {
-        published: Some(ConditionStatus::True),
+        published: mk_published(ConditionStatus::True, "PowerOff"),
         not_a_failure: Some(NotAFailure::Switched("PowerRemediation a/b".into())),
         ..mk_facts(&lease)
     };
@@ -272,8 +276,33 @@ fn condition_stays_until_power_is_on_or_the_lease_is_renewed() {
     loss.readings.record(mk_reading(2, PowerState::On, 150));
     let decided = shown(loss.decide(&facts));
     assert_eq!(decided, Some((ConditionStatus::False, "PowerOn")));
-    facts.published = decided.map(|(status, _)| status);
+    facts.published = decided.map(|(status, reason)| Published { status, reason });
     assert_eq!(loss.decide(&facts), None, "it is said once");
+}
+
+#[test]
+fn what_withheld_the_signal_goes_away_once_the_host_is_on() {
+    let lease = mk_lease(103, 116);
+    for (status, reason, is_said) in [
+        (ConditionStatus::False, "LocatorLit", true),
+        (ConditionStatus::False, "NodeCordoned", true),
+        (ConditionStatus::False, "LeaseRenewed", true),
+        (ConditionStatus::Unknown, "SharedCause", true),
+        (ConditionStatus::False, "PowerOn", false),
+    ] {
+        let facts = PowerLostFacts {
+            published: mk_published(status, reason),
+            not_a_failure: Some(NotAFailure::LocatorLit),
+            ..mk_facts(&lease)
+        };
+        let mut loss = mk_lost();
+        loss.readings.record(mk_reading(1, PowerState::On, 120));
+        let expected = is_said.then_some((ConditionStatus::False, "PowerOn"));
+        assert_eq!(shown(loss.decide(&facts)), expected, "{reason}");
+    }
+    let mut loss = mk_lost();
+    loss.readings.record(mk_reading(1, PowerState::On, 120));
+    assert_eq!(loss.decide(&mk_facts(&lease)), None, "nothing was said");
 }
 
 #[test]
@@ -284,7 +313,7 @@ fn new_process_keeps_the_condition_until_it_sees_a_renewal() {
         ..mk_lease(300, 301)
     };
     let mut facts = PowerLostFacts {
-        published: Some(ConditionStatus::True),
+        published: mk_published(ConditionStatus::True, "PowerOff"),
         ..mk_facts(&first)
     };
     assert_eq!(loss.decide(&facts), None);

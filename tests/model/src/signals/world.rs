@@ -7,8 +7,8 @@ use rackhand_core::{
     fleet::shared_cause::HostName,
     remediation::{LeaseMemory, PowerState, renewal_limit},
     signals::{
-        ClusterLeases, ConditionStatus, NotAFailure, PowerLoss, PowerLostFacts, RackLosses,
-        SharedLoss, WatchedReading,
+        ClusterLeases, ConditionStatus, NotAFailure, PowerLoss, PowerLostFacts, Published,
+        RackLosses, SharedLoss, WatchedReading,
     },
 };
 
@@ -437,7 +437,11 @@ impl World {
             others,
             not_a_failure: why,
             shared,
-            published: self.published,
+            // Which reason stands beside False changes no status.
+            published: self.published.map(|status| Published {
+                status,
+                reason: "PowerOn",
+            }),
         });
         let Some(condition) = decided else {
             return;

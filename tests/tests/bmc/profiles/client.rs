@@ -134,6 +134,16 @@ pub(crate) async fn watched(bmc: &dyn Bmc, seen: &mut Seen<'_>, goal: Goal) -> R
         system_uuid: Some(seen.host.config().uuid.clone()),
         ..Expected::default()
     };
+    expecting(bmc, seen, goal, expected).await
+}
+
+/// Runs an operation with these hooks on a system with this identity.
+pub(crate) async fn expecting(
+    bmc: &dyn Bmc,
+    seen: &mut Seen<'_>,
+    goal: Goal,
+    expected: Expected,
+) -> Report {
     let timing = Timing {
         poll_first: Duration::from_millis(2),
         poll_max: Duration::from_millis(20),

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rackhand_bmc::operation::{Goal, Outcome};
+use rackhand_bmc::operation::{Expected, Goal, Outcome};
 use rackhand_bmc::{AuthPolicy, ErrorKind, PowerCommand, PowerState, redfish::connect};
 use rackhand_tests::rack::redfish::{Profile, Vendor};
 use rackhand_tests::rack::{Action, Counters, PowerState as Real, ResetType, Rule};
 
 use super::client::{
-    SETTLED, Seen, client, config, count, done, off, operate, received, stepped, watched,
+    SETTLED, Seen, client, config, count, done, expecting, off, operate, received, stepped, watched,
 };
 
 const RESET: &str = "/redfish/v1/Systems/*/Actions/ComputerSystem.Reset";
@@ -273,6 +273,34 @@ async fn host_stuck_in_powering_off_is_not_confirmed() {
     assert_eq!(report.outcome, OFF, "{report:?}");
     assert_eq!(seen.shown(PowerState::PoweringOff), ENOUGH);
     assert_eq!(host.counters().offs, 1);
+}
+
+#[tokio::test]
+async fn f5_address_that_moves_to_another_bmc_never_confirms_off() {
+    // Right before the power-off, and right after it, which the machine did not carry out.
+    for after in [1, 2] {
+        for vendor in Vendor::ALL {
+            let sim = stepped(vendor).await;
+            let (host, bmc) = (&sim.host, client(&sim));
+            host.ignore_commands();
+            let mut seen = Seen::with(host, |host, readings| {
+                if readings.len() == after {
+                    host.address_moves();
+                }
+            });
+            let report = expecting(bmc.as_ref(), &mut seen, off(), Expected::default()).await;
+            assert!(
+                matches!(report.outcome, Outcome::IdentityMismatch(_)),
+                "{vendor:?}: {report:?}"
+            );
+            // On a slow machine the reading is renewed before the command, and shows it then.
+            assert!(
+                report.proof.is_none() && report.commands <= 1,
+                "{vendor:?}: {report:?}"
+            );
+            assert_eq!(host.real_power(), Real::On, "{vendor:?}");
+        }
+    }
 }
 
 #[tokio::test]

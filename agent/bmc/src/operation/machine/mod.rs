@@ -5,19 +5,21 @@ mod button;
 mod corroboration;
 mod off_refusals;
 mod plan;
+mod systems;
 mod update_check;
 mod verdict;
 
 use std::time::Duration;
 
 use super::{
-    CallFailure, Expected, Goal, Next, Observation, OffProof, OperationRequest, Outcome, Watch,
-    proof,
+    CallFailure, Expected, Goal, Next, Observation, OffProof, OperationRequest, Outcome, Past,
+    Watch, proof,
 };
-use crate::{Accepted, ErrorKind, PowerCommand, PowerSource, PowerState};
+use crate::{Accepted, ErrorKind, PowerCommand, PowerSource, PowerState, SystemIdentity};
 use button::Button;
 use corroboration::Corroboration;
 use off_refusals::OffRefusals;
+use systems::Systems;
 use update_check::UpdateCheck;
 
 /// The current part of the goal.
@@ -93,6 +95,10 @@ pub struct Operation {
     off_taken: bool,
     /// The observation of the BMC, which can prove that it knows the state.
     watch: Watch,
+    /// The system of the observation from before the operation, until the first reading.
+    past: Option<(PowerSource, SystemIdentity)>,
+    /// The systems that were read.
+    systems: Systems,
     corroboration: Corroboration,
     off_refusals: OffRefusals,
     update_check: UpdateCheck,
@@ -138,6 +144,8 @@ impl Operation {
             was_on: false,
             off_taken: false,
             watch: Watch::default(),
+            past: None,
+            systems: Systems::default(),
             corroboration: Corroboration::default(),
             off_refusals: OffRefusals::default(),
             update_check: UpdateCheck::default(),
@@ -150,10 +158,11 @@ impl Operation {
         }
     }
 
-    /// Continues an observation of this BMC that began before the operation; `watch` uses the clock of the
-    /// operation.
-    pub fn watched(&mut self, watch: Watch) {
-        self.watch = watch;
+    /// Continues an observation of this BMC that began before the operation, by the clock of the operation. It proves
+    /// nothing if the first reading shows another system.
+    pub fn watched(&mut self, past: Past) {
+        self.watch = past.watch;
+        self.past = past.system;
     }
 
     /// Identity that the system must have.
@@ -250,7 +259,18 @@ impl Operation {
 
     fn read_well(&mut self, begun: Duration, now: Duration, seen: &Observation) {
         self.auth_failures = 0;
-        if let Some(mismatch) = self.request.expected.mismatch(&seen.identity) {
+        if let Some((source, identity)) = self.past.take() {
+            let mut before = Systems::default();
+            let is_known = before.read(source, &identity).is_ok();
+            if !is_known || before.read(seen.source, &seen.identity).is_err() {
+                self.watch = Watch::default();
+            }
+        }
+        let expected = self.request.expected.mismatch(&seen.identity);
+        let mismatch = expected.or_else(|| self.systems.read(seen.source, &seen.identity).err());
+        if let Some(mismatch) = mismatch {
+            // Not what was observed so far, so that nothing of it proves an off.
+            self.watch = Watch::default();
             self.fresh = false;
             self.confirmed = None;
             self.ended = Some(Outcome::IdentityMismatch(mismatch));

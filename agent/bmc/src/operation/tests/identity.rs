@@ -1,6 +1,121 @@
 //! The system behind the BMC must be the expected one.
 
 use super::*;
+use crate::{Accepted, PowerReading};
+
+const A: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
+const B: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e33";
+/// The canned GUID of a BMC that knows none.
+const CANNED: &str = "01020304-0506-0708-090a-0b0c0d0e0f10";
+
+/// A reading of a system that names itself by UUID and serial number; `-`: it does not.
+fn of(state: PowerState, (uuid, serial): (&str, &str)) -> Result<Observation, CallFailure> {
+    let known = |text: &str| (text != "-").then(|| text.to_owned());
+    let identity = SystemIdentity {
+        system_uuid: known(uuid),
+        serial: known(serial),
+        ..SystemIdentity::default()
+    };
+    seen(state).map(|seen| Observation { identity, ..seen })
+}
+
+#[test]
+fn f5_another_system_in_the_middle_of_an_operation_never_confirms() {
+    // What was read first, what was read later, and whether that is another system.
+    for (first, later, is_other) in [
+        ((A, "-"), (B, "-"), true),
+        ((A, "S1"), ("-", "S2"), true),
+        (("-", "S1"), (A, "S2"), true),
+        ((A, "S1"), (A, "S2"), false),
+        ((A, "-"), (CANNED, "-"), false),
+        ((A, "-"), ("-", "-"), false),
+        ((A, "-"), ("-", "S1"), false),
+        (("-", "-"), (A, "S1"), false),
+    ] {
+        for goal in [off().goal, Goal::On] {
+            let goes_to = goal.state().unwrap();
+            let from = if goes_to == Off { On } else { Off };
+            let asked = OperationRequest { goal, ..off() };
+            let moved = Cell::new(false);
+            let world = (
+                |_| match moved.get() {
+                    false => of(from, first),
+                    true => of(goes_to, later),
+                },
+                |_, _| {
+                    moved.set(true);
+                    Ok(())
+                },
+            );
+            let ran = run(asked, world);
+            assert_eq!(ran.sends.len(), 1);
+            let is_mismatch = matches!(ran.outcome(), Outcome::IdentityMismatch(_));
+            assert_eq!(is_mismatch, is_other, "{first:?} {later:?}: {ran:?}");
+            assert_ne!(ran.outcome().is_done(), is_other, "{ran:?}");
+        }
+    }
+}
+
+#[test]
+fn f5_system_that_leaves_its_identity_out_at_times_is_still_compared_with_the_first() {
+    let mut op = Operation::new(off());
+    op.read(s(0), s(0), of(On, (A, "-")));
+    op.read(s(1), s(1), of(On, ("-", "-")));
+    op.read(s(2), s(2), of(Off, (B, "-")));
+    assert!(matches!(
+        op.next(s(2)),
+        Next::Done(Outcome::IdentityMismatch(_))
+    ));
+}
+
+#[test]
+fn f5_identity_by_another_protocol_is_that_of_another_notation() {
+    let mut op = Operation::new(off());
+    op.read(s(0), s(0), of(On, (A, "-")));
+    let by_ipmi = |state, uuid| {
+        of(state, (uuid, "-")).map(|seen| Observation {
+            source: PowerSource::Ipmi,
+            ..seen
+        })
+    };
+    op.read(s(1), s(1), by_ipmi(On, B));
+    assert_eq!(op.next(s(1)), Next::Send(PowerCommand::Off));
+    op.read(s(2), s(2), by_ipmi(Off, A));
+    assert!(matches!(
+        op.next(s(2)),
+        Next::Done(Outcome::IdentityMismatch(_))
+    ));
+}
+
+#[test]
+fn f1_observation_of_another_system_from_before_the_operation_proves_nothing() {
+    for (before, is_proven) in [(A, true), (B, false), (CANNED, true)] {
+        let mut observed = PowerObservation::default();
+        let reading = PowerReading {
+            state: On,
+            raw: "On".into(),
+            source: PowerSource::Redfish,
+            identity: of(On, (before, "-")).unwrap().identity,
+            at: jiff::Timestamp::UNIX_EPOCH,
+            bmc: "redfish://192.0.2.1".into(),
+            connection: None,
+            identify_led: None,
+        };
+        observed.read(s(100), &reading, 1);
+        let mut op = Operation::new(off());
+        op.watched(observed.since(s(104)));
+        op.read(s(1), s(1), of(Off, (A, "-")));
+        op.sending(s(1));
+        op.answered(
+            s(1),
+            &Accepted::already_there("ForceOff", "409: already off"),
+        );
+        op.read(s(2), s(2), of(Off, (A, "-")));
+        op.read(s(4), s(4), of(Off, (A, "-")));
+        let is_confirmed = matches!(op.next(s(4)), Next::Done(Outcome::Confirmed { .. }));
+        assert_eq!(is_confirmed, is_proven, "{before}: {op:?}");
+    }
+}
 
 #[test]
 fn f5_identity_mismatch_sends_no_command() {

@@ -26,6 +26,14 @@ fn already(state: PowerState, same_connection: bool) -> Accepted {
     }
 }
 
+/// An observation of a BMC that reports no identity.
+fn past(watch: &Watch, begun: Duration) -> Past {
+    Past {
+        watch: watch.since(begun),
+        system: None,
+    }
+}
+
 /// The step after two readings of off.
 fn after_off(op: &mut Operation, at: u64) -> Next {
     reads(op, at, Off);
@@ -110,13 +118,13 @@ fn f1_watch_from_before_the_operation_proves_until_it_is_interrupted() {
     watch.read(s(100), On, PowerSource::Redfish, None);
     watch.read(s(105), Off, PowerSource::Redfish, None);
     let mut op = Operation::new(off());
-    op.watched(watch.since(s(110)));
+    op.watched(past(&watch, s(110)));
     reads(&mut op, 0, Off);
     answers(&mut op, 0, &already(Off, false));
     assert!(is_confirmed(&after_off(&mut op, 1)));
 
     let mut op = Operation::new(off());
-    op.watched(watch.since(s(110)));
+    op.watched(past(&watch, s(110)));
     op.read(s(0), s(0), Err(failed(ErrorKind::Unreachable)));
     reads(&mut op, 0, Off);
     answers(&mut op, 0, &taken());

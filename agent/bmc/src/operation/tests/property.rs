@@ -144,13 +144,16 @@ proptest! {
     fn arbitrary_bmc_responses_break_no_rule(
         goal in any_goal(),
         steps in prop::collection::vec(any_step(), 1..80),
+        is_expected: bool,
     ) {
         let (uuid, wrong) = ("4c4c4544-0042-3510-8054-c2c04f4e4e32", "4c4c4544-0042-3510-8054-c2c04f4e4e33");
         let asked = OperationRequest {
             goal: goal.clone(),
-            expected: Expected { system_uuid: Some(uuid.into()), ..Expected::default() },
+            expected: Expected { system_uuid: is_expected.then(|| uuid.into()), ..Expected::default() },
             ..off()
         };
+        // Without an expectation, what each protocol reads first is right.
+        let mut first: Vec<(PowerSource, bool)> = Vec::new();
         let mut op = Operation::new(asked);
         let mut now = Duration::ZERO;
         let mut cancelled = false;
@@ -190,8 +193,17 @@ proptest! {
                         },
                         connection: None,
                     });
-                    mismatched |= result.is_ok() && !step.right;
-                    match (&step.read, step.right) {
+                    let is_right = match &step.read {
+                        Ok((_, source)) if !is_expected => {
+                            if !first.iter().any(|(of, _)| of == source) {
+                                first.push((*source, step.right));
+                            }
+                            first.contains(&(*source, step.right))
+                        }
+                        _ => step.right,
+                    };
+                    mismatched |= result.is_ok() && !is_right;
+                    match (&step.read, is_right) {
                         (Ok(read), true) => {
                             last_read = Some(read.0);
                             saw_other |= read.0 != Off;

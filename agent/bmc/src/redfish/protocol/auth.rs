@@ -138,6 +138,7 @@ impl Access {
 
     /// Closes the session, if there is one. The next request opens another.
     pub(crate) async fn close(&self) -> Result<(), BmcError> {
+        self.http.close_kept();
         let state = std::mem::replace(&mut *self.state.lock().await, State::Fresh);
         match state {
             State::Session(session) => {

@@ -37,6 +37,11 @@ impl Failure {
         }
     }
 
+    /// Whether the answer did not come in time.
+    pub(super) fn is_timeout(&self) -> bool {
+        self.kind == ErrorKind::Timeout
+    }
+
     /// A header value that HTTP does not allow.
     pub(super) fn unsendable() -> Self {
         Self::new(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use reqwest::{
     StatusCode,
-    header::{ETAG, HeaderMap, LOCATION, RETRY_AFTER},
+    header::{CONNECTION, ETAG, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER},
 };
 use serde_json::Value;
 
@@ -41,6 +41,13 @@ impl Answer {
             Body::Json(body) => Messages::of(body),
             _ => Messages::default(),
         }
+    }
+
+    /// Whether the BMC closes the connection after it.
+    pub(super) fn closes(&self) -> bool {
+        let of = |value: &HeaderValue| value.to_str().map(str::to_ascii_lowercase);
+        let mut values = self.headers.get_all(CONNECTION).iter().map(of);
+        values.any(|value| value.is_ok_and(|value| value.contains("close")))
     }
 
     /// The `Location` header, if it is text.

@@ -182,7 +182,8 @@ pub(super) struct Bmc {
     /// Redfish: `auto` (a session, or Basic authentication where the BMC provides no sessions),
     /// `session` or `basic`.
     pub(super) auth: Option<String>,
-    /// Redfish: keep a connection for the next read. Commands never use a kept connection.
+    /// Redfish: keep a connection for the next read. Without it, a connection is kept until the BMC breaks one that
+    /// is used again. Commands never use a kept connection.
     pub(super) keep_alive: Option<bool>,
     /// Redfish: a soft off may press the power button where there is no graceful shutdown.
     pub(super) soft_off_by_button: Option<bool>,

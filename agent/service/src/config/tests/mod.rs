@@ -283,7 +283,7 @@ fn host_has_several_drivers_in_configured_order() {
         first.options,
         BmcOptions {
             auth: rackhand_bmc::AuthPolicy::Basic,
-            keep_alive: true,
+            keep_alive: rackhand_bmc::KeepAlive::Always,
             soft_off_by_button: true,
             ..BmcOptions::default()
         }

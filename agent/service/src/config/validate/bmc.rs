@@ -3,7 +3,7 @@
 use std::{net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use rackhand_bmc::{
-    AuthPolicy, BmcAddress, Protocol, Trust,
+    AuthPolicy, BmcAddress, KeepAlive, Protocol, Trust,
     ipmi::{MAX_KEY, MAX_USER, Suite, SuiteChoice, is_kg},
 };
 use secrecy::ExposeSecret;
@@ -103,7 +103,11 @@ impl Validator<'_> {
             kg: kg.map(|(_, kg)| kg),
             options: BmcOptions {
                 auth: auth?,
-                keep_alive: bmc.keep_alive.unwrap_or(false),
+                keep_alive: match bmc.keep_alive {
+                    None => KeepAlive::Auto,
+                    Some(true) => KeepAlive::Always,
+                    Some(false) => KeepAlive::Never,
+                },
                 soft_off_by_button: bmc.soft_off_by_button.unwrap_or(false),
                 cipher_suite: cipher_suite?,
                 min_interval: bmc.min_interval,

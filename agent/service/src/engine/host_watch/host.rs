@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use rackhand_agent_core::watch_schedule::{READINGS, Schedule};
+use rackhand_agent_core::watch_schedule::{Extras, ReadRequests, Schedule};
 use rackhand_bmc::{BmcError, HardwareFault, HealthRollup, SystemStop, operation::Expected};
 use tokio::{
     sync::Notify,
@@ -66,8 +66,7 @@ pub(super) struct Subscriber {
     pub(super) expected: Expected,
     pub(super) health_interval: Option<Duration>,
     pub(super) changes: Arc<Changes>,
-    request: Option<Request>,
-    answered: u64,
+    requests: ReadRequests,
 }
 
 impl Subscriber {
@@ -82,32 +81,14 @@ impl Subscriber {
             expected,
             health_interval,
             changes,
-            request: None,
-            answered: 0,
+            requests: ReadRequests::default(),
         }
     }
-}
-
-/// A request to read at once that is not answered yet.
-struct Request {
-    number: u64,
-    /// Readings that began before do not count.
-    at: Instant,
-    readings: u8,
-    stops: bool,
-    health: bool,
 }
 
 /// What is reported when it changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Mark(pub(super) String);
-
-/// What is read after the power.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Extras {
-    pub(super) stops: bool,
-    pub(super) health: bool,
-}
 
 /// The state of a host for one subscriber.
 pub(super) struct Snapshot {
@@ -184,21 +165,15 @@ impl Host {
         is_unwatched
     }
 
-    /// Requests readings for a subscriber. A newer request takes an older one over.
+    /// Requests readings for a subscriber.
     pub(super) fn request(&self, number: u64, request: u64, extras: Extras) {
         let mut state = self.state.lock();
+        let now = self.begun.elapsed();
         let Some(subscriber) = state.subscribers.get_mut(&number) else {
             return;
         };
-        let before = subscriber.request.take();
-        subscriber.request = Some(Request {
-            number: request.max(before.as_ref().map_or(0, |before| before.number)),
-            at: Instant::now(),
-            readings: 0,
-            stops: extras.stops || before.as_ref().is_some_and(|before| before.stops),
-            health: extras.health || before.as_ref().is_some_and(|before| before.health),
-        });
-        state.schedule.request(self.begun.elapsed());
+        subscriber.requests.request(now, request, extras);
+        state.schedule.request(now);
         drop(state);
         self.wake.notify_one();
     }
@@ -225,7 +200,8 @@ impl Host {
         let now = Instant::now();
         let mut state = self.state.lock();
         let at = now.saturating_duration_since(self.begun);
-        let took = now.saturating_duration_since(since);
+        let began = since.saturating_duration_since(self.begun);
+        let took = at.saturating_sub(began);
         state.schedule.read(at, took, failure.is_none());
         let is_answered = failure.is_none();
         state.failure = failure.map(Failure::Bmc);
@@ -235,17 +211,9 @@ impl Host {
             if let Some(interval) = subscriber.health_interval {
                 extras.health |= is_answered && health_age.is_none_or(|age| age >= interval);
             }
-            let Some(request) = &mut subscriber.request else {
-                continue;
-            };
-            if since < request.at {
-                continue;
-            }
-            request.readings = request.readings.saturating_add(1);
-            if request.readings >= READINGS && is_answered {
-                extras.stops |= request.stops && is_on;
-                extras.health |= request.health;
-            }
+            let wanted = subscriber.requests.read(began);
+            extras.stops |= wanted.stops && is_answered && is_on;
+            extras.health |= wanted.health && is_answered;
         }
         if state.mark != mark {
             state.mark = mark;
@@ -265,11 +233,7 @@ impl Host {
             state.health = health;
         }
         for subscriber in state.subscribers.values_mut() {
-            let is_done = |request: &mut Request| request.readings >= READINGS;
-            if let Some(request) = subscriber.request.take_if(is_done) {
-                subscriber.answered = subscriber.answered.max(request.number);
-                is_changed = true;
-            }
+            is_changed |= subscriber.requests.complete();
         }
         if is_changed {
             state.report();
@@ -296,7 +260,7 @@ impl Host {
             target: state.target.clone(),
             id: subscriber.id.clone(),
             expected: subscriber.expected.clone(),
-            answered: subscriber.answered,
+            answered: subscriber.requests.answered(),
             failure: state.failure.clone(),
             backoff: state.schedule.backoff().map(|_| rest()),
             stops: state.stops.clone(),

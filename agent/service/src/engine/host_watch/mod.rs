@@ -82,9 +82,10 @@ impl HostWatches {
         WatchStream::new(self.clone())
     }
 
-    /// Number of hosts that are read.
+    /// Number of hosts that are read. One that left the inventory is kept for its streams only.
     pub(crate) fn count(&self) -> usize {
-        self.hosts.lock().len()
+        let hosts = self.hosts.lock();
+        hosts.values().filter(|host| !host.is_over()).count()
     }
 
     /// Subscribes to the host of a target, whose reader runs from now on. A newer target replaces the older one,

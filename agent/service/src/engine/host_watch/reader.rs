@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rackhand_agent_core::bmc_queue::CallClass;
+use rackhand_agent_core::{bmc_queue::CallClass, watch_schedule::Extras};
 use rackhand_bmc::{
     BmcError, ErrorKind, EventLog, PowerReading, PowerState, hardware_faults, stop_since_start,
 };
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     Context,
-    host::{Extras, HealthReading, Host, Mark, StopReading},
+    host::{HealthReading, Host, Mark, StopReading},
 };
 use crate::engine::Target;
 

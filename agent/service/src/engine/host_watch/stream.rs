@@ -7,6 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use rackhand_agent_core::watch_schedule::Extras;
 use rackhand_bmc::operation::Expected;
 use rackhand_proto::{limits::WATCHED_BATCH, v1};
 use tokio::sync::Notify;
@@ -14,7 +15,7 @@ use tonic::Status;
 
 use super::{
     HostWatches,
-    host::{Extras, Host, Subscriber},
+    host::{Host, Subscriber},
     view,
 };
 use crate::engine::Target;

@@ -145,9 +145,9 @@ fn stops_to_proto(name: &str, reading: &StopReading) -> v1::StopReading {
     }
 }
 
-/// `None`: the entry has no time, or one in the future.
+/// `None`: the entry has no time that says anything, or one in the future.
 fn stop_age(stop: &SystemStop, now: Timestamp) -> Option<prost_types::Duration> {
-    let age = now.duration_since(stop.entry.at?);
+    let age = now.duration_since(stop.written()?);
     Duration::try_from(age).ok().map(duration_to_proto)
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use rackhand_api::names::NODE_LEASE_NAMESPACE;
-use rackhand_core::signals::ClusterLeases;
+use rackhand_core::signals::{ClusterLeases, ListPace};
 use tokio::time::Instant;
 
 use crate::{clusters::lease_renewal, store::object::list_pages};
@@ -45,9 +45,12 @@ pub(super) struct ListedLeases {
 
 impl KnownLeases {
     /// Whether a list is due, which counts as begun then.
-    pub(super) fn begin_list(&mut self, has_loss: bool) -> bool {
+    pub(super) fn begin_list(&mut self, pace: ListPace) -> bool {
         let of_size = (PER_NODE * self.count).clamp(SHORTEST, LONGEST);
-        let interval = if has_loss { SHORTEST } else { of_size };
+        let interval = match pace {
+            ListPace::Quick => SHORTEST,
+            ListPace::Regular => of_size,
+        };
         let interval = interval.max(self.took * SHARE);
         let is_due = self.listed.is_none_or(|at| at.elapsed() >= interval);
         let begins = is_due && !self.is_listing;

@@ -16,9 +16,24 @@ struct SignalLabels {
     signal: &'static str,
 }
 
+/// What is counted of all hosts.
+#[derive(Debug, Default)]
+pub(super) struct SignalCounts {
+    /// Hosts with a reading.
+    pub(super) watched: i64,
+    /// Hosts that no agent reports.
+    pub(super) unwatched: i64,
+    /// Nodes with each signal.
+    pub(super) nodes: BTreeMap<Signal, i64>,
+    /// Those of them whose host has no remediation.
+    pub(super) without_remediation: BTreeMap<Signal, i64>,
+}
+
 pub(crate) struct SignalMetrics {
     nodes: Family<SignalLabels, Gauge>,
+    without_remediation: Family<SignalLabels, Gauge>,
     watched: Gauge,
+    unwatched: Gauge,
 }
 
 impl SignalMetrics {
@@ -31,6 +46,18 @@ impl SignalMetrics {
                 "Nodes with the condition of a hardware signal, by signal",
                 Family::default(),
             ),
+            without_remediation: register(
+                r,
+                "hardware_signal_nodes_without_remediation",
+                "Nodes with the condition of a hardware signal, and no remediation of their host, by signal",
+                Family::default(),
+            ),
+            unwatched: register(
+                r,
+                "hardware_signal_unwatched_hosts",
+                "Hosts that no agent watches for hardware signals",
+                Gauge::default(),
+            ),
             watched: register(
                 r,
                 "hardware_signal_watched_hosts",
@@ -40,15 +67,20 @@ impl SignalMetrics {
         }
     }
 
-    /// Sets the number of hosts with a reading, and of the Nodes with each signal.
-    pub(super) fn set(&self, watched: i64, nodes: &BTreeMap<Signal, i64>) {
-        self.watched.set(watched);
+    pub(super) fn set(&self, counts: &SignalCounts) {
+        self.watched.set(counts.watched);
+        self.unwatched.set(counts.unwatched);
         for signal in Signal::ALL {
             let labels = SignalLabels {
                 signal: signal.label(),
             };
-            let count = nodes.get(&signal).copied().unwrap_or_default();
-            self.nodes.get_or_create(&labels).set(count);
+            for (family, counts) in [
+                (&self.nodes, &counts.nodes),
+                (&self.without_remediation, &counts.without_remediation),
+            ] {
+                let count = counts.get(&signal).copied().unwrap_or_default();
+                family.get_or_create(&labels).set(count);
+            }
         }
     }
 }
@@ -62,8 +94,13 @@ mod tests {
     fn signals_are_counted_and_metrics_are_documented() {
         let mut registry = Registry::default();
         let metrics = SignalMetrics::register(&mut registry);
-        metrics.set(3, &BTreeMap::from([(Signal::PowerLost, 2)]));
-        assert_documented(&registry, 2);
+        metrics.set(&SignalCounts {
+            watched: 3,
+            unwatched: 4,
+            nodes: BTreeMap::from([(Signal::PowerLost, 2)]),
+            without_remediation: BTreeMap::from([(Signal::PowerLost, 1)]),
+        });
+        assert_documented(&registry, 4);
         let shows = |line: &str| render(&registry).lines().any(|l| l == line);
         assert!(shows(
             "rackhand_hardware_signal_nodes{signal=\"PowerLost\"} 2"
@@ -72,5 +109,9 @@ mod tests {
             "rackhand_hardware_signal_nodes{signal=\"OSStopped\"} 0"
         ));
         assert!(shows("rackhand_hardware_signal_watched_hosts 3"));
+        assert!(shows("rackhand_hardware_signal_unwatched_hosts 4"));
+        assert!(shows(
+            "rackhand_hardware_signal_nodes_without_remediation{signal=\"PowerLost\"} 1"
+        ));
     }
 }

@@ -12,8 +12,9 @@ use rackhand_core::{
     fleet::shared_cause::HostName,
     remediation::LeaseFacts,
     signals::{
-        ConditionStatus, HardwareHealth, NotAFailure, OsStoppedFacts, PowerLoss, PowerLostFacts,
-        RackLosses, Signal, SignalCondition, hardware_failing, os_stopped,
+        ConditionStatus, HardwareHealth, ListInterest, NotAFailure, OsStoppedFacts, PowerLoss,
+        PowerLostFacts, Published, RackLosses, Signal, SignalCondition, end_of_disabled,
+        hardware_failing, list_pace, os_stopped,
     },
 };
 use tokio::{sync::mpsc, task::JoinSet};
@@ -21,6 +22,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use super::{
     SignalWatch, facts,
     leases::{KnownLeases, ListedLeases, list},
+    metrics::SignalCounts,
     streams::Streams,
 };
 use crate::{
@@ -66,8 +68,8 @@ struct Host {
     seen: Option<WatchedHost>,
     instance: String,
     health: HardwareHealth,
-    /// The published status of each signal, but for False.
-    published: BTreeMap<Signal, ConditionStatus>,
+    /// What the Node shows of each signal: status and reason.
+    published: BTreeMap<Signal, (ConditionStatus, String)>,
     /// The Node as it was read live when its host seemed to have lost its power.
     live: Option<Box<Node>>,
     is_reading: bool,
@@ -77,6 +79,30 @@ struct Host {
     writing: BTreeSet<Signal>,
     /// renewTime of the Lease for whose age the host was read.
     read_for: Option<String>,
+}
+
+impl Host {
+    fn status(&self, signal: Signal) -> Option<ConditionStatus> {
+        self.published.get(&signal).map(|(status, _)| *status)
+    }
+
+    /// Whether its Node shows a signal that is not False.
+    fn has_signal(&self) -> bool {
+        let mut shown = self.published.values();
+        shown.any(|(status, _)| *status != ConditionStatus::False)
+    }
+
+    fn has_loss(&self) -> bool {
+        self.loss.readings.loss().is_some()
+    }
+
+    fn list_interest(&self) -> ListInterest {
+        ListInterest {
+            is_reported: self.seen.is_some(),
+            has_loss: self.has_loss(),
+            has_signal: self.has_signal(),
+        }
+    }
 }
 
 /// The watched hosts of all racks.
@@ -146,17 +172,14 @@ impl Owner {
             .retain(|cluster, _| clusters.contains(cluster));
     }
 
-    fn published(&self, host: &Host) -> BTreeMap<Signal, ConditionStatus> {
+    fn published(&self, host: &Host) -> BTreeMap<Signal, (ConditionStatus, String)> {
         let Some(node) = self.watch.index.node(&host.cluster, &host.node) else {
             return BTreeMap::new();
         };
         let signals = self.watch.signals.iter();
-        let published = signals.filter_map(|signal| {
-            let (status, _) = facts::published(&node, *signal)?;
-            Some((*signal, status))
-        });
-        let open = published.filter(|(_, status)| *status != ConditionStatus::False);
-        open.collect()
+        let published =
+            signals.filter_map(|signal| Some((*signal, facts::published(&node, *signal)?)));
+        published.collect()
     }
 
     /// Opens streams, begins due lists, and decides on the hosts that something was read of.
@@ -175,9 +198,8 @@ impl Owner {
         self.begin_lists(tasks, now);
         self.judge_losses(now);
         let open: Vec<String> = {
-            let open = self.hosts.iter().filter(|(_, host)| {
-                host.loss.readings.loss().is_some() || !host.published.is_empty()
-            });
+            let hosts = self.hosts.iter();
+            let open = hosts.filter(|(_, host)| host.has_loss() || host.has_signal());
             open.map(|(id, _)| id.clone()).collect()
         };
         for id in open {
@@ -187,20 +209,20 @@ impl Owner {
     }
 
     fn begin_lists(&mut self, tasks: &mut JoinSet<Completed>, now: Timestamp) {
-        // Only clusters with hosts whose agents report them, or whose Nodes have a signal: it ends with a renewal of the
-        // Lease, whether or not an agent answers.
-        let mut clusters: BTreeMap<Key, bool> = BTreeMap::new();
-        let of_interest = |host: &&Host| host.seen.is_some() || !host.published.is_empty();
-        for host in self.hosts.values().filter(of_interest) {
-            let has_loss = host.loss.readings.loss().is_some() && host.published.is_empty();
-            *clusters.entry(host.cluster.clone()).or_default() |= has_loss;
+        let mut clusters: BTreeMap<Key, Vec<ListInterest>> = BTreeMap::new();
+        for host in self.hosts.values() {
+            let of_cluster = clusters.entry(host.cluster.clone()).or_default();
+            of_cluster.push(host.list_interest());
         }
-        for (cluster, has_loss) in clusters {
+        for (cluster, hosts) in clusters {
+            let Some(pace) = list_pace(hosts) else {
+                continue;
+            };
             let known = self.clusters.entry(cluster.clone()).or_default();
             let Some(client) = self.watch.workloads.client(&cluster) else {
                 continue;
             };
-            if known.begin_list(has_loss) {
+            if known.begin_list(pace) {
                 tasks.spawn(async move { Completed::Leases(cluster, list(client, now).await) });
             }
         }
@@ -400,7 +422,7 @@ impl Owner {
             return;
         };
         let loss = host.loss.readings.loss();
-        let published = host.published.get(&Signal::PowerLost).copied();
+        let published = host.status(Signal::PowerLost);
         let is_open = published == Some(ConditionStatus::True);
         let is_due = host.read_after.is_none_or(|at| at <= now);
         let switched = loss.and_then(|loss| self.switched(host, loss.on));
@@ -455,10 +477,14 @@ impl Owner {
             .or_else(|| facts::by_owner(&self.watch.index, &host.watched))
             .or_else(|| is_lit.then_some(NotAFailure::LocatorLit));
         let shared = self.losses.of(&host.name, now);
-        let published = host.published.get(&Signal::PowerLost).copied();
         let Some(host) = self.hosts.get_mut(id) else {
             return;
         };
+        let published = host.published.get(&Signal::PowerLost);
+        let published = published.map(|(status, reason)| Published {
+            status: *status,
+            reason,
+        });
         let condition = host.loss.decide(&PowerLostFacts {
             host: id,
             lease: lease.as_ref(),
@@ -488,7 +514,7 @@ impl Owner {
                 .map(|known| known.leases.others(&host.node))
                 .unwrap_or_default(),
             is_switched: self.switched(host, Timestamp::MAX).is_some(),
-            published: host.published.get(&Signal::OsStopped).copied(),
+            published: host.status(Signal::OsStopped),
         });
         self.publish(tasks, id, Signal::OsStopped, condition);
     }
@@ -502,7 +528,7 @@ impl Owner {
         };
         let reported = host.seen.as_ref().and_then(|seen| seen.defects.as_deref());
         let owner = facts::owner_report(&self.watch.index, &host.watched);
-        let published = host.published.get(&Signal::HardwareFailing).copied();
+        let published = host.status(Signal::HardwareFailing);
         let condition = hardware_failing(&mut host.health, id, reported, &owner, published, now);
         self.publish(tasks, id, Signal::HardwareFailing, condition);
     }
@@ -548,17 +574,26 @@ impl Owner {
     }
 
     fn count(&self) {
-        let hosts = self.hosts.values();
-        let watched =
-            hosts.filter(|host| host.seen.as_ref().is_some_and(|s| !s.readings.is_empty()));
-        let watched = i64::try_from(watched.count()).unwrap_or(i64::MAX);
-        let mut nodes: BTreeMap<Signal, i64> = BTreeMap::new();
+        let mut counts = SignalCounts::default();
+        let active = self.watch.active.lock();
         for host in self.hosts.values() {
-            for (signal, status) in &host.published {
-                *nodes.entry(*signal).or_default() += i64::from(*status == ConditionStatus::True);
+            match &host.seen {
+                Some(seen) if !seen.readings.is_empty() => counts.watched += 1,
+                Some(seen) if !seen.is_refused => {}
+                _ => counts.unwatched += 1,
+            }
+            let is_true =
+                |(_, (status, _)): &(_, &(ConditionStatus, _))| *status == ConditionStatus::True;
+            for (signal, _) in host.published.iter().filter(is_true) {
+                *counts.nodes.entry(*signal).or_default() += 1;
+                let remediation = facts::remediation(active.values(), &host.watched, &host.name);
+                if remediation.is_none() {
+                    *counts.without_remediation.entry(*signal).or_default() += 1;
+                }
             }
         }
-        self.watch.metrics.set(watched, &nodes);
+        drop(active);
+        self.watch.metrics.set(&counts);
     }
 }
 
@@ -585,8 +620,7 @@ async fn write(
     }
 }
 
-/// Ends what is still published of signals that are switched off: nobody would end it otherwise, and health checks act
-/// on it.
+/// Ends what is still published of signals that are switched off.
 pub(super) async fn end_disabled(watch: &SignalWatch) {
     let disabled = Signal::ALL
         .into_iter()
@@ -602,14 +636,13 @@ pub(super) async fn end_disabled(watch: &SignalWatch) {
         for node in watch.index.nodes_in_pages(&cluster) {
             slice.pause_if_over().await;
             for signal in &disabled {
-                let published = facts::published(&node, *signal);
-                if published.is_none_or(|(status, _)| status == ConditionStatus::False) {
+                let published = facts::published(&node, *signal).map(|(status, _)| status);
+                let Some(condition) = end_of_disabled(&watch.signals, *signal, published) else {
                     continue;
-                }
+                };
                 let Some(client) = watch.workloads.client(&cluster) else {
                     continue;
                 };
-                let condition = SignalCondition::disabled();
                 let name = node.name_any();
                 write(watch, client, (&cluster, &name), *signal, &condition).await;
             }

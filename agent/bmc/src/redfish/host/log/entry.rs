@@ -1,5 +1,7 @@
 //! Log entries: parsing and order.
 
+use std::cmp::Ordering;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -72,25 +74,58 @@ pub(super) fn is_bare(entry: &Value) -> bool {
     names.iter().all(|name| entry.get(name).is_none())
 }
 
-/// The order of a list: by time, otherwise by number, otherwise the most common one.
+/// The order of a list: by time; where the clock of the BMC was set in between, by number; otherwise by most of the
+/// times, and otherwise the most common one.
+///
+/// Some makes number their entries from the newest, so a time that never contradicts itself counts more.
 pub(super) fn order(entries: &[Value]) -> Order {
-    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
-        return Order::OldestFirst;
-    };
-    let by_time = at(first)
-        .zip(at(last))
-        .filter(|(first, last)| first != last);
-    let number = |entry: &Value| id(entry).parse::<u64>().ok();
-    let newest_first = match by_time {
-        Some((first, last)) => first > last,
-        None => number(first)
-            .zip(number(last))
-            .is_some_and(|(first, last)| first > last),
-    };
-    if newest_first {
-        Order::NewestFirst
-    } else {
-        Order::OldestFirst
+    let times = Direction::of(entries.iter().map(at));
+    let numbers = Direction::of(entries.iter().map(|entry| id(entry).parse::<u64>().ok()));
+    times
+        .one_way()
+        .or_else(|| numbers.one_way())
+        .or_else(|| times.mostly())
+        .unwrap_or(Order::OldestFirst)
+}
+
+/// How often a value grows from one entry to the next, and how often it shrinks.
+struct Direction {
+    grows: usize,
+    shrinks: usize,
+}
+
+impl Direction {
+    /// Entries without a value are passed over.
+    fn of<T: PartialOrd>(values: impl Iterator<Item = Option<T>>) -> Self {
+        let mut direction = Self {
+            grows: 0,
+            shrinks: 0,
+        };
+        let mut last = None;
+        for value in values.flatten() {
+            if let Some(last) = &last {
+                direction.grows += usize::from(*last < value);
+                direction.shrinks += usize::from(*last > value);
+            }
+            last = Some(value);
+        }
+        direction
+    }
+
+    fn one_way(&self) -> Option<Order> {
+        match (self.grows, self.shrinks) {
+            (1.., 0) => Some(Order::OldestFirst),
+            (0, 1..) => Some(Order::NewestFirst),
+            _ => None,
+        }
+    }
+
+    fn mostly(&self) -> Option<Order> {
+        match self.grows.cmp(&self.shrinks) {
+            Ordering::Greater => Some(Order::OldestFirst),
+            Ordering::Less => Some(Order::NewestFirst),
+            Ordering::Equal => None,
+        }
     }
 }
 
@@ -199,6 +234,32 @@ mod tests {
         ] {
             assert_eq!(newest(listed.clone(), 2), expected, "{listed:?}");
         }
+    }
+
+    #[test]
+    fn order_of_a_log_whose_clock_was_set_is_that_of_its_numbers() {
+        let entry = |id: &str, minute: u8| json!({"Id": id, "Created": format!("2026-05-04T03:{minute:02}:00Z")});
+        // It was set back by half an hour after the second entry.
+        let oldest_first = [
+            entry("7", 40),
+            entry("8", 41),
+            entry("9", 11),
+            entry("10", 12),
+        ];
+        let mut newest_first = oldest_first.clone();
+        newest_first.reverse();
+        assert_eq!(order(&oldest_first), Order::OldestFirst);
+        assert_eq!(order(&newest_first), Order::NewestFirst);
+        // Without numbers, most of the times.
+        let unnumbered = |entries: &[Value]| -> Vec<Value> {
+            let times = entries.iter().map(|entry| entry["Created"].clone());
+            times.map(|at| json!({"Id": "x", "Created": at})).collect()
+        };
+        assert_eq!(order(&unnumbered(&oldest_first)), Order::OldestFirst);
+        assert_eq!(order(&unnumbered(&newest_first)), Order::NewestFirst);
+        // A make that numbers from the newest.
+        let from_newest = [entry("1", 41), entry("2", 40), entry("3", 39)];
+        assert_eq!(order(&from_newest), Order::NewestFirst);
     }
 
     #[test]

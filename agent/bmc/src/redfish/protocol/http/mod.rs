@@ -1,14 +1,19 @@
 //! HTTP exchanges with one BMC.
 //!
-//! Owns: headers, redirects, size and time limits, and the single retry of a read. Must never: repeat a command
+//! Owns: headers, redirects, size and time limits, kept connections, and the single retry of a read. Must never: repeat a command
 //! that was, or may have been, carried out; follow a redirect to another origin; or buffer more than 4 MiB.
 
 mod body;
+mod kept;
 mod redirect;
 
 use std::{
     net::SocketAddr,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use reqwest::{
@@ -17,6 +22,7 @@ use reqwest::{
 };
 use secrecy::ExposeSecret;
 use serde_json::Value;
+use tokio::time::Instant;
 use url::Url;
 
 use super::{
@@ -26,10 +32,14 @@ use super::{
     response::{Answer, Body},
     tls,
 };
-use crate::{BmcError, ErrorKind, redfish::RedfishConfig};
+use crate::{
+    BmcError, ErrorKind,
+    redfish::{RedfishConfig, Timeouts},
+};
 use body::MAX_BODY;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(in crate::redfish) use body::of as body_of;
+use kept::Kept;
 use redirect::{Redirects, join, target};
 
 const MAX_REDIRECTS: usize = 3;
@@ -114,13 +124,60 @@ impl<'a> Change<'a> {
 
 /// HTTP client of one BMC.
 pub(crate) struct Http {
-    reads: Client,
-    commands: Client,
+    setup: Setup,
+    /// Has a connection for each request.
+    single: Client,
+    kept: Mutex<(Kept, Option<Client>)>,
     base: Url,
-    keep_alive: bool,
+    begun: Instant,
     /// Whether the BMC refuses uncompressed documents.
     wants_gzip: AtomicBool,
     pub(crate) reporter: Reporter,
+}
+
+/// What clients are made of.
+struct Setup {
+    tls: rustls::ClientConfig,
+    host: String,
+    /// The port is taken from the URL; the ones of these addresses are ignored.
+    resolved: Vec<SocketAddr>,
+    timeouts: Timeouts,
+}
+
+impl Setup {
+    /// A client that keeps so many connections.
+    fn client(&self, idle: usize) -> Result<Client, reqwest::Error> {
+        let mut builder = Client::builder();
+        if !self.resolved.is_empty() {
+            builder = builder.resolve_to_addrs(&self.host, &self.resolved);
+        }
+        builder
+            .tls_backend_preconfigured(self.tls.clone())
+            .http1_only()
+            // Web servers of BMCs write header lines that begin with a space, have one before the
+            // colon, or have no colon.
+            .http1_allow_obsolete_multiline_headers_in_responses(true)
+            .http1_allow_spaces_after_header_name_in_responses(true)
+            .http1_ignore_invalid_headers_in_responses(true)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .user_agent(concat!("rackhand/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(self.timeouts.connect)
+            .timeout(self.timeouts.request)
+            .pool_max_idle_per_host(idle)
+            .pool_idle_timeout(kept::IDLE)
+            .build()
+    }
+}
+
+/// The client of one request.
+struct Chosen {
+    client: Client,
+    keeps: bool,
+    /// The limit of the request, if its connection may be one that is silent.
+    limit: Option<Duration>,
 }
 
 impl Http {
@@ -133,52 +190,98 @@ impl Http {
             .ok_or_else(|| wrong("the address is not one of a Redfish service".to_owned()))?;
         // Passed for plain HTTP too, where reqwest would otherwise require its own provider.
         let tls = tls::client_config(&config.trust).map_err(|error| wrong(error.to_string()))?;
-        // The port is taken from the URL; this one is ignored.
-        let resolved: Vec<SocketAddr> = config
-            .resolved
-            .iter()
-            .map(|ip| SocketAddr::new(*ip, 0))
-            .collect();
-        let host = base.host_str().unwrap_or_default().to_owned();
-        let client = |idle| {
-            let mut builder = Client::builder();
-            if !resolved.is_empty() {
-                builder = builder.resolve_to_addrs(&host, &resolved);
-            }
-            builder
-                .tls_backend_preconfigured(tls.clone())
-                .http1_only()
-                // Web servers of BMCs write header lines that begin with a space, have one before the
-                // colon, or have no colon.
-                .http1_allow_obsolete_multiline_headers_in_responses(true)
-                .http1_allow_spaces_after_header_name_in_responses(true)
-                .http1_ignore_invalid_headers_in_responses(true)
-                .no_proxy()
-                .redirect(reqwest::redirect::Policy::none())
-                .retry(reqwest::retry::never())
-                .referer(false)
-                .user_agent(concat!("rackhand/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(config.timeouts.connect)
-                .timeout(config.timeouts.request)
-                .pool_max_idle_per_host(idle)
-                .build()
-                .map_err(|_| wrong("the HTTP client cannot be set up".to_owned()))
+        let resolved = config.resolved.iter().map(|ip| SocketAddr::new(*ip, 0));
+        let setup = Setup {
+            tls,
+            host: base.host_str().unwrap_or_default().to_owned(),
+            resolved: resolved.collect(),
+            timeouts: config.timeouts,
         };
         // A kept connection may be dead, and the result of a command sent on it would be unknown.
-        let commands = client(0)?;
-        let reads = if config.keep_alive {
-            client(1)?
-        } else {
-            commands.clone()
-        };
+        let single = setup
+            .client(0)
+            .map_err(|_| wrong("the HTTP client cannot be set up".to_owned()))?;
         Ok(Self {
-            reads,
-            commands,
+            setup,
+            single,
+            kept: Mutex::new((Kept::new(config.keep_alive), None)),
             base,
-            keep_alive: config.keep_alive,
+            begun: Instant::now(),
             wants_gzip: AtomicBool::new(false),
             reporter,
         })
+    }
+
+    /// The client of a request, and for a command closes the connection that reads have kept.
+    fn choose(&self, is_read: bool) -> Chosen {
+        let mut slot = self.kept();
+        let (kept, client) = &mut *slot;
+        let now = self.begun.elapsed();
+        if !is_read && kept.closes_for_commands() {
+            kept.closed();
+            *client = None;
+        }
+        let single = Chosen {
+            client: self.single.clone(),
+            keeps: false,
+            limit: None,
+        };
+        if !is_read || !kept.keeps(now) {
+            return single;
+        }
+        if client.is_none() {
+            *client = self.setup.client(1).ok();
+        }
+        let timeouts = &self.setup.timeouts;
+        let limit = timeouts.connect.min(timeouts.request / 2);
+        match client {
+            None => single,
+            Some(client) => Chosen {
+                client: client.clone(),
+                keeps: true,
+                limit: kept.may_be_used_again(now).then_some(limit),
+            },
+        }
+    }
+
+    /// Records the result of a read over a connection that is left open. Returns whether the read is repeated over
+    /// one of its own.
+    fn settle(&self, chosen: &Chosen, result: &Result<Answer, Failure>) -> bool {
+        if !chosen.keeps {
+            return false;
+        }
+        let mut slot = self.kept();
+        let (kept, client) = &mut *slot;
+        let now = self.begun.elapsed();
+        let failure = match result {
+            Ok(answer) if answer.closes() => {
+                kept.closed();
+                return false;
+            }
+            Ok(_) => {
+                kept.answered(now);
+                return false;
+            }
+            Err(failure) => failure,
+        };
+        if chosen.limit.is_none() || !(failure.reset || failure.is_timeout()) {
+            return false;
+        }
+        kept.closed();
+        *client = None;
+        true
+    }
+
+    /// No code panics while it holds this lock, so its data are consistent.
+    fn kept(&self) -> MutexGuard<'_, (Kept, Option<Client>)> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes the connection that reads have kept.
+    pub(super) fn close_kept(&self) {
+        let mut slot = self.kept();
+        slot.0.closed();
+        slot.1 = None;
     }
 
     /// The URL of a reference in a document; it must have the origin of this BMC.
@@ -311,20 +414,50 @@ impl Http {
         credentials: &Credentials,
         content: Option<Content>,
     ) -> Result<Answer, Failure> {
+        let chosen = self.choose(method == Method::GET);
+        let request = (method.clone(), url, credentials);
+        let result = self.exchange_by(&chosen, request, content.clone()).await;
+        if !self.settle(&chosen, &result) {
+            return result;
+        }
+        // It was a read, over a connection that the BMC does not use again.
+        let alone = Chosen {
+            client: self.single.clone(),
+            keeps: false,
+            limit: None,
+        };
+        let request = (method, url, credentials);
+        let result = self.exchange_by(&alone, request, content).await;
+        // A BMC that does not answer at all has not shown that it breaks kept connections.
+        if result.is_ok() {
+            self.kept().0.failed(self.begun.elapsed());
+        }
+        result
+    }
+
+    async fn exchange_by(
+        &self,
+        chosen: &Chosen,
+        (method, url, credentials): (Method, &Url, &Credentials),
+        content: Option<Content>,
+    ) -> Result<Answer, Failure> {
         let is_read = method == Method::GET;
-        let client = if is_read { &self.reads } else { &self.commands };
         let encoding = if self.wants_gzip.load(Ordering::Relaxed) {
             "gzip"
         } else {
             "identity"
         };
-        let mut request = client
+        let mut request = chosen
+            .client
             .request(method, url.clone())
             .header(ACCEPT, "application/json")
             .header(ACCEPT_ENCODING, encoding)
             .header("OData-Version", "4.0");
-        if !(is_read && self.keep_alive) {
+        if !chosen.keeps {
             request = request.header(CONNECTION, "close");
+        }
+        if let Some(limit) = chosen.limit {
+            request = request.timeout(limit);
         }
         request = match credentials {
             Credentials::None => request,

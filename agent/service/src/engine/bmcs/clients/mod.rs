@@ -14,7 +14,7 @@ use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{
     Accepted, Bmc, BmcAddress, BmcError, BmcFuture, ErrorKind, FirmwareUpdates, PowerCommand,
     PowerReading,
-    operation::{Expected, LastReading, Watch},
+    operation::{Expected, LastReading, Past},
 };
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info};
@@ -125,7 +125,7 @@ impl Clients {
     }
 
     /// The observation of a BMC, by a clock that is 0 at `begun`.
-    pub(crate) fn watch(&self, target: &Target, begun: Instant) -> Watch {
+    pub(crate) fn watch(&self, target: &Target, begun: Instant) -> Past {
         self.watches.since(&target.key, begun)
     }
 

@@ -12,7 +12,7 @@ use std::{
 use parking_lot::Mutex;
 use rackhand_bmc::{
     Accepted, BmcError, ErrorKind, PowerReading,
-    operation::{LastReading, PowerObservation, Watch},
+    operation::{LastReading, Past, PowerObservation},
 };
 use tokio::time::Instant;
 
@@ -55,13 +55,11 @@ impl Watches {
     }
 
     /// The observation of a BMC, by a clock that is 0 at `begun`.
-    pub(super) fn since(&self, key: &str, begun: Instant) -> Watch {
+    pub(super) fn since(&self, key: &str, begun: Instant) -> Past {
         let known = self.known.lock();
         let seen = known.get(key);
-        seen.map_or_else(Watch::default, |seen| {
-            let begun = begun.saturating_duration_since(self.begun);
-            seen.watch().since(begun)
-        })
+        let begun = begun.saturating_duration_since(self.begun);
+        seen.map(|seen| seen.since(begun)).unwrap_or_default()
     }
 
     /// The last reading of a BMC, unless its observation was interrupted since, and the present time by the clock of

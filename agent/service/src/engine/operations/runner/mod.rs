@@ -14,8 +14,8 @@ use rackhand_agent_core::{
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, FirmwareUpdates, PowerCommand, PowerReading, PowerState,
     operation::{
-        self, Expected, Goal, Hooks, OffProof, Operation, OperationRequest, Proof, Signal, Stopped,
-        Watch,
+        self, Expected, Goal, Hooks, OffProof, Operation, OperationRequest, Past, Proof, Signal,
+        Stopped,
     },
 };
 use rackhand_proto::{
@@ -223,10 +223,10 @@ impl RunHooks<'_> {
 }
 
 impl Hooks for RunHooks<'_> {
-    fn watched(&self, begun: Instant) -> Watch {
+    fn watched(&self, begun: Instant) -> Past {
         match self.run.device {
             Device::Bmc => self.run.context.clients.watch(&self.run.target, begun),
-            Device::Outlets => Watch::default(),
+            Device::Outlets => Past::default(),
         }
     }
 

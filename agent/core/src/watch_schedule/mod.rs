@@ -4,7 +4,13 @@
 //! Times are of one clock of the caller. Must never: read a BMC more often than [`SECOND_READING`] apart, or read one
 //! that fails as often as one that answers.
 
+mod batches;
+mod requests;
+
 use std::time::Duration;
+
+use batches::Batches;
+pub use requests::{Extras, ReadRequests};
 
 /// Default of the interval between two readings.
 pub const INTERVAL: Duration = Duration::from_secs(10);
@@ -46,10 +52,9 @@ pub struct Schedule {
     last: Option<Duration>,
     /// The next regular reading.
     regular: Duration,
-    /// Readings that requests still need, and since when.
-    wanted: u8,
-    requested: Duration,
-    /// End of the last request: requests that follow each other have readings at no more than twice the rate of the
+    /// Readings that requests still need.
+    wanted: Batches,
+    /// End of the last batch: batches that follow each other have readings at no more than twice the rate of the
     /// interval.
     served: Option<Duration>,
 }
@@ -64,8 +69,7 @@ impl Schedule {
             strain: 0,
             last: None,
             regular: now,
-            wanted: 0,
-            requested: Duration::ZERO,
+            wanted: Batches::default(),
             served: None,
         };
         schedule.regular = now.saturating_add(schedule.part_of(interval));
@@ -77,10 +81,10 @@ impl Schedule {
         self.interval = interval;
     }
 
-    /// Requests [`READINGS`] readings that begin after `now`, the first one at once.
+    /// Requests [`READINGS`] readings that begin after `now`, the first one at once. Readings that an earlier request
+    /// waits for come first, however often it is requested again.
     pub fn request(&mut self, now: Duration) {
-        self.wanted = READINGS;
-        self.requested = now;
+        self.wanted.request(now);
     }
 
     /// Records the end of a reading at `now`, which took `took`.
@@ -92,11 +96,8 @@ impl Schedule {
         }
         .min(MOST_STRAIN);
         self.last = Some(now);
-        if self.wanted > 0 && now.saturating_sub(took) >= self.requested {
-            self.wanted -= 1;
-            if self.wanted == 0 {
-                self.served = Some(now);
-            }
+        if self.wanted.read(now.saturating_sub(took)) {
+            self.served = Some(now);
         }
         // The next reading probably takes as long; its end counts.
         let expected = took.min(self.interval / 4);
@@ -105,18 +106,20 @@ impl Schedule {
 
     /// When the next reading begins. A request waits for a BMC that is read less often because it suffers.
     pub fn due(&self) -> Duration {
+        let is_requested = self.wanted.are_open();
         let Some(last) = self.last else {
-            return if self.wanted > 0 {
+            return if is_requested {
                 Duration::ZERO
             } else {
                 self.regular
             };
         };
-        if self.wanted == 0 || self.backoff().is_some() {
+        if !is_requested || self.backoff().is_some() {
             return self.regular;
         }
         let after_last = last.saturating_add(SECOND_READING);
-        let is_first = self.wanted == READINGS;
+        // The first reading of a batch, or the first one since the batch before.
+        let is_first = self.wanted.is_unread() || self.served == Some(last);
         let after_served = self
             .served
             .filter(|_| is_first)
@@ -247,7 +250,7 @@ mod tests {
         let mut at = s(100);
         let mut readings = 0;
         while at < s(200) {
-            if schedule.wanted == 0 {
+            if !schedule.wanted.are_open() {
                 schedule.request(at);
             }
             at = schedule.due();
@@ -256,6 +259,74 @@ mod tests {
             readings += 1;
         }
         assert!(readings <= 30, "{readings}");
+    }
+
+    #[test]
+    fn caller_that_requests_a_reading_each_second_is_answered() {
+        let mut schedule = watched();
+        let mut requests = ReadRequests::default();
+        let stops = Extras {
+            stops: true,
+            health: false,
+        };
+        let (mut at, mut number, mut readings) = (s(100), 0, 0);
+        let mut answered = Vec::new();
+        while at < s(200) {
+            let due = schedule.due().max(at);
+            let next = s(101 + number);
+            if next < due + QUICK {
+                number += 1;
+                schedule.request(next);
+                requests.request(next, number, stops);
+                at = at.max(next.min(due));
+                continue;
+            }
+            let end = due + QUICK;
+            schedule.read(end, QUICK, true);
+            let extras = requests.read(end - QUICK);
+            if requests.complete() {
+                assert_eq!(extras, stops);
+                answered.push((end.as_secs(), requests.answered()));
+            }
+            (at, readings) = (end, readings + 1);
+        }
+        let first = answered.first().copied();
+        assert_eq!(first, Some((104, 1)), "{answered:?}");
+        let late = |(at, number): &(u64, u64)| at - (100 + number) > 15;
+        assert!(!answered.iter().any(late), "{answered:?}");
+        assert!(answered.last().is_some_and(|(at, _)| *at > 185));
+        assert!(readings <= 30, "{readings}");
+    }
+
+    #[test]
+    fn requests_that_come_meanwhile_are_served_together_with_what_each_needs() {
+        let mut requests = ReadRequests::default();
+        let (stops, health) = (
+            Extras {
+                stops: true,
+                health: false,
+            },
+            Extras {
+                stops: false,
+                health: true,
+            },
+        );
+        requests.request(s(1), 1, stops);
+        assert_eq!(requests.read(s(0)), Extras::default(), "it began before");
+        assert_eq!(requests.read(s(2)), Extras::default());
+        requests.request(s(3), 2, health);
+        requests.request(s(3), 3, Extras::default());
+        assert!(!requests.complete());
+        assert_eq!(requests.read(s(4)), stops);
+        // One that comes while the log is read waits for readings of its own.
+        requests.request(s(5), 4, stops);
+        assert!(requests.complete());
+        assert_eq!(requests.answered(), 1);
+        assert_eq!(requests.read(s(6)), Extras::default());
+        assert_eq!(requests.read(s(8)), stops.or(health));
+        assert!(requests.complete());
+        assert_eq!(requests.answered(), 4);
+        assert!(!requests.complete());
     }
 
     #[test]
@@ -313,6 +384,63 @@ mod tests {
                 let end = due + ms(took);
                 schedule.read(end, ms(took), is_answered);
                 last = Some(end);
+            }
+        }
+
+        #[test]
+        fn every_request_is_answered_in_time_whatever_the_order_of_requests(
+            seed: u64,
+            interval in 5_u64..=60,
+            longest in 1_u64..2_999,
+            takes in prop::collection::vec(0_u64..1_000, 1..20),
+            arrivals in prop::collection::vec((0_u64..4_000, 0_usize..3), 1..120),
+        ) {
+            let interval = s(interval);
+            let mut schedule = Schedule::new(s(0), interval, seed);
+            let mut callers: [ReadRequests; 3] = Default::default();
+            // Who requested what, and when, until it is answered.
+            let mut open: Vec<(usize, u64, Duration)> = Vec::new();
+            let mut at = Duration::ZERO;
+            let arrivals = arrivals.into_iter().zip(1_u64..).map(|((pause, caller), number)| {
+                at += ms(pause);
+                (at, caller, number)
+            });
+            let mut arrivals = arrivals.collect::<Vec<_>>().into_iter().peekable();
+            let took = |take: u64| ms(longest * take / 1_000);
+            // Readings of the batch before and of its own, each as long as the longest, with the pauses between. A
+            // request that comes while another one of its caller waits may be answered with a later one.
+            let of_batches = interval + SECOND_READING * 2 + ms(longest) * 5;
+            let bound = of_batches * 2;
+            let mut takes = takes.iter().cycle();
+            let mut now = Duration::ZERO;
+            while arrivals.peek().is_some() || !open.is_empty() {
+                let next = schedule.due().max(now);
+                let took = took(*takes.next().unwrap());
+                let mut arrive = |before: Duration, schedule: &mut Schedule, open: &mut Vec<_>| {
+                    let (at, caller, number) = arrivals.next_if(|(at, ..)| *at < before)?;
+                    schedule.request(at);
+                    callers[caller].request(at, number, Extras::default());
+                    open.push((caller, number, at));
+                    Some(())
+                };
+                // A request changes when the next reading is due.
+                if arrive(next, &mut schedule, &mut open).is_some() {
+                    now = now.max(open.last().unwrap().2);
+                    continue;
+                }
+                let end = next + took;
+                while arrive(end, &mut schedule, &mut open).is_some() {}
+                schedule.read(end, took, true);
+                now = end;
+                for (caller, requests) in callers.iter_mut().enumerate() {
+                    requests.read(end - took);
+                    requests.complete();
+                    let answered = requests.answered();
+                    open.retain(|(of, number, _)| *of != caller || *number > answered);
+                }
+                for (_, _, since) in &open {
+                    prop_assert!(end - *since <= bound, "since {since:?}, at {end:?}");
+                }
             }
         }
     }

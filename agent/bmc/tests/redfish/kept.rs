@@ -1,0 +1,182 @@
+//! Connections that reads keep for the next one.
+
+use std::{
+    net::Ipv4Addr,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use rackhand_bmc::{AuthPolicy, Bmc, KeepAlive, PowerState, redfish::connect};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+
+use crate::bmc::{RESET, SYSTEM, config, inline, system};
+
+/// What the BMC does with a second request over one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Habit {
+    Answers,
+    /// It says with each answer that it closes the connection, and does.
+    Closes,
+    Resets,
+    /// It takes the request, and never answers.
+    IsSilent,
+}
+
+/// A request: the number of its connection, its method, and whether it asks to close the connection.
+type Seen = (usize, String, bool);
+
+struct Server {
+    port: u16,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start(habit: Habit) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&seen);
+        let task = tokio::spawn(async move {
+            for number in 1.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(stream, number, habit, Arc::clone(&noted)));
+            }
+        });
+        Self { port, seen, task }
+    }
+
+    fn client(&self, keep_alive: KeepAlive) -> Box<dyn Bmc> {
+        let address = format!("redfish+http://127.0.0.1:{}{SYSTEM}", self.port);
+        let mut config = config(&address);
+        config.auth = AuthPolicy::Basic;
+        config.keep_alive = keep_alive;
+        config.timeouts.connect = Duration::from_millis(500);
+        config.timeouts.request = Duration::from_secs(20);
+        config.timeouts.call = Duration::from_secs(30);
+        connect(config).unwrap()
+    }
+
+    /// The connection of each request.
+    fn connections(&self) -> Vec<usize> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().map(|(number, ..)| *number).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(mut stream: TcpStream, number: usize, habit: Habit, seen: Arc<Mutex<Vec<Seen>>>) {
+    let mut is_second = false;
+    loop {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            match stream.read_u8().await {
+                Ok(byte) => head.push(byte),
+                Err(_) => return,
+            }
+        }
+        let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+        let method = head.split(' ').next().unwrap().to_owned();
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "));
+        let length: usize = length.map_or(0, |length| length.trim().parse().unwrap());
+        stream.read_exact(&mut vec![0; length]).await.unwrap();
+        let closes = head.contains("connection: close");
+        seen.lock().unwrap().push((number, method.clone(), closes));
+        match habit {
+            Habit::Resets if is_second => return stream.set_zero_linger().unwrap(),
+            Habit::IsSilent if is_second => return std::future::pending().await,
+            _ => {}
+        }
+        let mut body = system(SYSTEM, &inline(&["On", "ForceOff"]));
+        body["PowerState"] = "On".into();
+        let body = if method == "get" {
+            body.to_string()
+        } else {
+            "{}".to_owned()
+        };
+        let ends = closes || habit == Habit::Closes;
+        let connection = if ends { "Connection: close\r\n" } else { "" };
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{connection}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        if ends {
+            return;
+        }
+        is_second = true;
+    }
+}
+
+#[tokio::test]
+async fn reads_share_a_connection_that_is_closed_before_a_command() {
+    let server = Server::start(Habit::Answers).await;
+    let client = server.client(KeepAlive::Auto);
+    for _ in 0..3 {
+        client.power().await.unwrap();
+    }
+    assert_eq!(server.connections(), [1, 1, 1]);
+    client.off().await.unwrap();
+    client.power().await.unwrap();
+    client.power().await.unwrap();
+    let seen = server.seen.lock().unwrap().clone();
+    let [.., post, third, fourth] = seen.as_slice() else {
+        panic!("{seen:?}")
+    };
+    assert_eq!(*post, (2, "post".to_owned(), true), "{RESET}");
+    assert_eq!((third.0, fourth.0), (3, 3), "{seen:?}");
+}
+
+#[tokio::test]
+async fn bmc_that_breaks_a_connection_used_again_has_one_for_each_read() {
+    for habit in [Habit::Resets, Habit::IsSilent] {
+        let server = Server::start(habit).await;
+        let client = server.client(KeepAlive::Auto);
+        let begun = Instant::now();
+        for _ in 0..4 {
+            assert_eq!(client.power().await.unwrap().state, PowerState::On);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(5), "{habit:?}");
+        // The second read was sent again over a connection of its own, as all after it.
+        assert_eq!(server.connections(), [1, 1, 2, 3, 4], "{habit:?}");
+        let seen = server.seen.lock().unwrap().clone();
+        let closes: Vec<bool> = seen.iter().map(|(.., closes)| *closes).collect();
+        assert_eq!(closes, [false, false, true, true, true], "{habit:?}");
+    }
+}
+
+#[tokio::test]
+async fn bmc_that_closes_its_connections_is_asked_over_new_ones() {
+    let server = Server::start(Habit::Closes).await;
+    let client = server.client(KeepAlive::Auto);
+    for _ in 0..3 {
+        client.power().await.unwrap();
+    }
+    assert_eq!(server.connections(), [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn setting_decides_whether_connections_are_kept() {
+    for (keep_alive, connections) in [
+        (KeepAlive::Always, [1, 1, 1]),
+        (KeepAlive::Never, [1, 2, 3]),
+    ] {
+        let server = Server::start(Habit::Answers).await;
+        let client = server.client(keep_alive);
+        for _ in 0..3 {
+            client.power().await.unwrap();
+        }
+        assert_eq!(server.connections(), connections, "{keep_alive:?}");
+    }
+}
