@@ -160,7 +160,7 @@ impl BmcReadCalls {
         let target = self.targets.find(&caller, request.target)?;
         let limit = self.targets.limit(request.timeout.as_ref(), 1)?;
         let updates = self
-            .read(&target, limit, |bmc| bmc.firmware_updates())
+            .read(&target, limit, move |bmc| bmc.firmware_updates(limit))
             .await;
         let result = match updates {
             Ok(found) => Updates::Updates(v1::FirmwareUpdates {

@@ -275,7 +275,7 @@ impl Bmc for SimulatedBmc {
         })
     }
 
-    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+    fn firmware_updates(&self, _: Duration) -> BmcFuture<'_, FirmwareUpdates> {
         Box::pin(async move {
             let Answer::Updating(is_updating) = self.ask(Request::Updates).await? else {
                 return Err(self.error(ErrorKind::Protocol, "not a list of updates", false));

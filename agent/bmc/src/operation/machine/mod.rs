@@ -67,7 +67,7 @@ pub struct Operation {
     cancelled: bool,
     /// Whether the caller is gone (F17).
     abandoned: bool,
-    /// Whether the caller of a cycle was gone before off was confirmed.
+    /// Whether a cycle ends early, before off was confirmed: its caller is gone, or an update of firmware runs.
     is_cut_short: bool,
     /// Time until which a power-off that was sent may still take effect. An earlier reading of on confirms
     /// nothing, unless off was read since the power-off.
@@ -250,6 +250,7 @@ impl Operation {
 
     fn read_well(&mut self, begun: Duration, now: Duration, seen: &Observation) {
         self.auth_failures = 0;
+        self.update_check.power_took(now.saturating_sub(begun));
         if let Some(mismatch) = self.request.expected.mismatch(&seen.identity) {
             self.fresh = false;
             self.confirmed = None;

@@ -304,7 +304,7 @@ impl Bmc for FakeClient {
         &self.address
     }
 
-    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+    fn firmware_updates(&self, _: Duration) -> BmcFuture<'_, FirmwareUpdates> {
         Box::pin(async {
             let update = self.bmc.update.lock().unwrap().clone();
             match update {

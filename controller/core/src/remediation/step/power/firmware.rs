@@ -24,6 +24,13 @@ enum Check {
     Held(Reason, Timestamp),
 }
 
+/// What an operation had sent before it found an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::remediation::step) enum Sent {
+    Nothing,
+    Commands,
+}
+
 impl StepContext<'_> {
     /// Waits, before anything has begun, for the update that was seen.
     pub(in crate::remediation::step) fn held_by_firmware(&self, s: &State) -> Option<Decision> {
@@ -122,24 +129,41 @@ impl StepContext<'_> {
             || s.attempt.update.as_deref().is_some_and(is_let_through)
     }
 
-    /// The agent found an update right before the power-off, and sent nothing: what was begun is taken back, and the
-    /// update is waited for. Once a command may have been sent in this attempt, it is tried again instead.
+    /// The agent found an update right before a command, and did not send it. If nothing was sent before, what was begun
+    /// is taken back, and the update is waited for. Otherwise the host may be going down in order, so the hold stays, and
+    /// the power-off goes on when the update has ended, or a policy or a person lets it through.
     pub(in crate::remediation::step) fn refused_by_firmware(
         &self,
         mut s: State,
         update: &FirmwareUpdate,
         why: &str,
+        sent: Sent,
     ) -> Decision {
-        let nothing_sent = s.step == Step::PoweringOff
-            && s.tries == 0
+        let is_first = s.step == Step::PoweringOff
             && s.attempt.taint.is_none()
-            && s.device() == PowerDevice::Bmc
-            && s.power_off_repeats == s.attempt.update_refusals;
-        if !nothing_sent {
+            && s.device() == PowerDevice::Bmc;
+        if !is_first {
             return self.power_off_failed(s, why, Some(RECHECK_UPDATE));
         }
+        let nothing_sent = sent == Sent::Nothing
+            && !s.attempt.soft_off
+            && s.tries == 0
+            && s.power_off_repeats == s.attempt.update_refusals;
         let known = s.attempt.update.as_deref();
         let watch = UpdateWatch::seen(known, update, self.o.approved, self.now);
+        if !nothing_sent {
+            let is_news = known.is_none();
+            // The id of a finished operation must not be used again.
+            s.power_off_repeats = s.power_off_repeats.saturating_add(1);
+            s.failure = None;
+            s.attempt.update = Some(Box::new(watch));
+            s.retry_at = Some(after(self.now, RECHECK_UPDATE));
+            let reason = self.unconfirmed(&s);
+            return match is_news {
+                true => self.write(s, reason),
+                false => self.quiet_write(s, reason),
+            };
+        }
         let hold = self.o.update_rules.hold(&watch, self.o.approved, self.now);
         let reason = self.update_reason(&watch, hold.as_ref());
         if self.holds() {
@@ -155,6 +179,20 @@ impl StepContext<'_> {
             false => Step::Retrying,
         };
         self.to(s, step, reason)
+    }
+
+    /// Why a power-off that has begun waits: an update was seen after a command was sent. `None`: it does not wait, or
+    /// no longer.
+    pub(in crate::remediation::step) fn waits_for_update(&self, s: &State) -> Option<Reason> {
+        let watch = s.attempt.update.as_deref()?;
+        let has_begun = s.step == Step::PoweringOff
+            && s.attempt.taint.is_none()
+            && s.failure.is_none()
+            && s.device() == PowerDevice::Bmc
+            && s.power_off_repeats > s.attempt.update_refusals;
+        let rules = &self.o.update_rules;
+        let hold = rules.hold(watch, self.o.approved, self.now)?;
+        has_begun.then(|| Reason::UpdateDuringPowerOff(self.update_text(watch, Some(&hold))))
     }
 
     /// The time for the boot is over, but the host writes firmware: jobs that were scheduled begin with its start. The
@@ -204,6 +242,10 @@ impl StepContext<'_> {
     }
 
     fn update_reason(&self, watch: &UpdateWatch, hold: Option<&UpdateHold>) -> Reason {
+        Reason::FirmwareUpdateRunning(self.update_text(watch, hold))
+    }
+
+    fn update_text(&self, watch: &UpdateWatch, hold: Option<&UpdateHold>) -> String {
         let mut what = watch.update.to_string();
         let stalled = hold.and_then(|hold| hold.stalled);
         if let Some(still) = stalled {
@@ -224,7 +266,7 @@ impl StepContext<'_> {
                 "{what}; a timeout of the NodeHealthCheck (escalatingRemediations) may end this remediation meanwhile"
             );
         }
-        Reason::FirmwareUpdateRunning(what)
+        what
     }
 }
 
