@@ -369,7 +369,7 @@ impl Bmc for Failover {
                 let left = limit.saturating_sub(before);
                 match driver.bmc.firmware_updates(left).await {
                     Ok(mut updates) => {
-                        updates.silence = updates.silence.saturating_add(before);
+                        updates.silence = updates.silence.map(|time| time.saturating_add(before));
                         let failed = errors.iter().filter(|error: &&BmcError| is_failure(error));
                         let unread =
                             failed.map(|error| format!("{}: {}", error.bmc, error.kind.label()));

@@ -351,7 +351,7 @@ impl Bmc for Ipmi {
             let found = command::upgrade(&call).await;
             match found.map_err(|error| call.error_of("upgrade status", error))? {
                 Some(found) => Ok(FirmwareUpdates {
-                    silence: begun.elapsed(),
+                    silence: Some(begun.elapsed()),
                     ..found
                 }),
                 None => {

@@ -391,10 +391,7 @@ impl<H: Hooks> Run<'_, H> {
             Ok(updates) => self.operation.updates_read(asked, now, Ok(&updates)),
             // Such a BMC never reports them, which is no news about this command.
             Err(error) if error.kind == ErrorKind::Unsupported => {
-                let none = FirmwareUpdates {
-                    silence: now.saturating_sub(asked),
-                    ..FirmwareUpdates::default()
-                };
+                let none = FirmwareUpdates::default();
                 self.operation.updates_read(asked, now, Ok(&none));
             }
             Err(error) => self.operation.updates_read(asked, now, Err(error.message)),

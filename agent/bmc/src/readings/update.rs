@@ -58,8 +58,8 @@ pub struct FirmwareUpdates {
     pub read: Vec<String>,
     /// The resources that exist and could not be read, each with the reason. An update may be hidden there.
     pub unread: Vec<String>,
-    /// Longest time without a response of the BMC during the reading.
-    pub silence: Duration,
+    /// Longest time without a response of the BMC during the reading; `None`: it answered nothing.
+    pub silence: Option<Duration>,
 }
 
 impl FirmwareUpdates {

@@ -291,7 +291,7 @@ impl Bmc for SimulatedBmc {
             Ok(FirmwareUpdates {
                 updates: is_updating.then_some(update).into_iter().collect(),
                 read: vec!["tasks".to_owned()],
-                unread: Vec::new(),
+                ..FirmwareUpdates::default()
             })
         })
     }

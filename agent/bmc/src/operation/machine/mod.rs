@@ -20,6 +20,8 @@ use corroboration::Corroboration;
 use off_refusals::OffRefusals;
 use update_check::UpdateCheck;
 
+pub use update_check::updates_limit;
+
 /// The current part of the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Phase {

@@ -16,6 +16,13 @@ const MOST_LIMIT: Duration = Duration::from_secs(30);
 /// Requests of a whole reading, with a reserve: a BMC answers each about as fast as it answers for its power.
 const REQUESTS: u32 = 24;
 
+/// Time for a reading of the updates of a BMC that took so long for its power.
+pub fn updates_limit(power_took: Duration) -> Duration {
+    power_took
+        .saturating_mul(REQUESTS)
+        .clamp(LEAST_LIMIT, MOST_LIMIT)
+}
+
 /// What is known about the updates of firmware.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct UpdateCheck {
@@ -75,9 +82,8 @@ impl Operation {
     /// Time for a reading of the updates that begins at `now`: longer for a slow BMC, and never so long that the
     /// command and its confirmation would have no time left.
     pub fn updates_limit(&self, now: Duration) -> Duration {
-        let by_latency = self.update_check.power_took.saturating_mul(REQUESTS);
         let left = self.request.deadline.saturating_sub(now);
-        by_latency.clamp(LEAST_LIMIT, MOST_LIMIT).min(left / 3)
+        updates_limit(self.update_check.power_took).min(left / 3)
     }
 
     /// Records the updates that were read from `begun` to `now`, or why they are not known, which holds nothing up. An
@@ -96,7 +102,9 @@ impl Operation {
                 return;
             }
         };
-        self.watch.answered_during(begun, now, updates.silence);
+        if let Some(silence) = updates.silence {
+            self.watch.answered_during(begun, now, silence);
+        }
         self.update_check.unknown = updates.unknown();
         let Some(update) = updates.running().filter(|_| self.ended.is_none()) else {
             return;

@@ -319,24 +319,26 @@ fn update_after_a_command_keeps_the_hold_and_costs_no_try() {
     assert!(text.contains("going down in order"), "{text}");
     assert!(text.contains("job JID_1 \"BIOS\", Running, 10 %"), "{text}");
     assert_eq!(until, 35);
-    // It is never counted as a power-off that failed, however long the update takes.
+    // It is no power-off that failed, however long the update takes, and no operation is begun for it.
     for round in 1..20 {
         let now = 35 * round;
-        assert!(
-            matches!(
-                does(&o, &s, now),
-                Command::PowerOff {
-                    during_update: false,
-                    ..
-                }
-            ),
-            "round {round}"
-        );
-        o.operation = Some(mk_update_after_command(10));
+        assert_eq!(does(&o, &s, now), Command::ReadUpdates, "round {round}");
+        running(&mut o, now, 10 + u8::try_from(round).unwrap());
         s = writes(&o, &s, now).0;
-        o.operation = None;
+        assert_eq!(waits(&o, &s, now).0.label(), "UpdateDuringPowerOff");
         assert_eq!((s.step, s.tries), (Step::PoweringOff, 0), "round {round}");
     }
+    // It has ended.
+    reads(&mut o, 700, UpdateStatus::Idle);
+    s = writes(&o, &s, 700).0;
+    assert_eq!(s.attempt.update, None);
+    assert!(matches!(
+        does(&o, &s, 701),
+        Command::PowerOff {
+            during_update: false,
+            ..
+        }
+    ));
 }
 
 #[test]
@@ -400,13 +402,7 @@ fn person_or_policy_ends_the_wait_after_a_command() {
     ));
     o.approved = false;
     o.update_rules.proceed_after = Some(secs(60));
-    assert!(matches!(
-        does(&o, &s, 35),
-        Command::PowerOff {
-            during_update: false,
-            ..
-        }
-    ));
+    assert_eq!(does(&o, &s, 35), Command::ReadUpdates);
     assert!(matches!(
         does(&o, &s, 65),
         Command::PowerOff {
@@ -449,11 +445,10 @@ fn off_with_unknown_updates_is_said_and_recorded() {
     });
     let d = decide(&o, Some(&s), at(5));
     assert_eq!(d.state.step, Step::ConfirmingOff);
-    assert!(
-        d.notes.iter().any(|note| note.message.contains(why)),
-        "{:?}",
-        d.notes
-    );
+    let warns = |note: &Note| {
+        note.warning && note.reason == "FirmwareUpdateUnknown" && note.message.contains(why)
+    };
+    assert!(d.notes.iter().any(warns), "{:?}", d.notes);
     let stored = serde_json::to_string(&d.state).unwrap();
     assert!(stored.contains(why), "{stored}");
 }

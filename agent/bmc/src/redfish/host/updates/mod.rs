@@ -57,7 +57,9 @@ pub(super) async fn read(reader: Reader<'_>, limit: Duration) -> Result<Firmware
         let message = format!("{READING}: the BMC has neither an UpdateService nor a TaskService");
         return Err(reader.error(ErrorKind::Unsupported, message));
     }
-    survey.count_silence();
+    if survey.found.silence.is_some() {
+        survey.count_silence();
+    }
     Ok(survey.found)
 }
 
@@ -184,7 +186,7 @@ impl Survey<'_> {
     fn count_silence(&mut self) {
         let now = Instant::now();
         let silence = now.saturating_duration_since(self.answered);
-        self.found.silence = self.found.silence.max(silence);
+        self.found.silence = self.found.silence.max(Some(silence));
         self.answered = now;
     }
 

@@ -68,7 +68,7 @@ impl StepContext<'_> {
         let reading = self.o.updates.as_ref();
         let Some(reading) = reading.filter(|read| after(read.at, counts_for) > self.now) else {
             let reason = known.map_or(Reason::CheckingFirmware, |watch| {
-                self.update_reason(watch, None)
+                self.update_reason(s, watch, None)
             });
             return Check::First(Box::new(self.act(s.clone(), reason, Command::ReadUpdates)));
         };
@@ -97,7 +97,7 @@ impl StepContext<'_> {
         };
         let hold = rules.hold(&watch, self.o.approved, self.now);
         if known != Some(&watch) {
-            let reason = self.update_reason(&watch, hold.as_ref());
+            let reason = self.update_reason(s, &watch, hold.as_ref());
             // The return of the turn tells it, where one is returned.
             let is_news = known.is_none() && s.step != Step::Holding;
             let mut s = s.clone();
@@ -111,7 +111,7 @@ impl StepContext<'_> {
             None => Check::Free,
             Some(hold) => {
                 let until = hold.until.map_or(next_look, |until| until.min(next_look));
-                Check::Held(self.update_reason(&watch, Some(&hold)), until)
+                Check::Held(self.update_reason(s, &watch, Some(&hold)), until)
             }
         }
     }
@@ -165,7 +165,7 @@ impl StepContext<'_> {
             };
         }
         let hold = self.o.update_rules.hold(&watch, self.o.approved, self.now);
-        let reason = self.update_reason(&watch, hold.as_ref());
+        let reason = Reason::FirmwareUpdateRunning(self.update_text(&watch, hold.as_ref()));
         if self.holds() {
             return self.act(s, reason, Command::RemoveHold);
         }
@@ -181,6 +181,17 @@ impl StepContext<'_> {
         self.to(s, step, reason)
     }
 
+    /// Waits with a power-off that has begun: the updates are read here, so that no operation is refused again and
+    /// again.
+    pub(in crate::remediation::step) fn held_during_off(&self, s: &State) -> Option<Decision> {
+        self.waits_for_update(s)?;
+        match self.check_firmware(s) {
+            Check::Free => None,
+            Check::First(d) => Some(*d),
+            Check::Held(why, until) => Some(self.wait(s.clone(), why, until)),
+        }
+    }
+
     /// Why a power-off that has begun waits: an update was seen after a command was sent. `None`: it does not wait, or
     /// no longer.
     pub(in crate::remediation::step) fn waits_for_update(&self, s: &State) -> Option<Reason> {
@@ -192,7 +203,7 @@ impl StepContext<'_> {
             && s.power_off_repeats > s.attempt.update_refusals;
         let rules = &self.o.update_rules;
         let hold = rules.hold(watch, self.o.approved, self.now)?;
-        has_begun.then(|| Reason::UpdateDuringPowerOff(self.update_text(watch, Some(&hold))))
+        has_begun.then(|| self.update_reason(s, watch, Some(&hold)))
     }
 
     /// The time for the boot is over, but the host writes firmware: jobs that were scheduled begin with its start. The
@@ -241,8 +252,12 @@ impl StepContext<'_> {
         })
     }
 
-    fn update_reason(&self, watch: &UpdateWatch, hold: Option<&UpdateHold>) -> Reason {
-        Reason::FirmwareUpdateRunning(self.update_text(watch, hold))
+    fn update_reason(&self, s: &State, watch: &UpdateWatch, hold: Option<&UpdateHold>) -> Reason {
+        let what = self.update_text(watch, hold);
+        match s.step {
+            Step::PoweringOff => Reason::UpdateDuringPowerOff(what),
+            _ => Reason::FirmwareUpdateRunning(what),
+        }
     }
 
     fn update_text(&self, watch: &UpdateWatch, hold: Option<&UpdateHold>) -> String {

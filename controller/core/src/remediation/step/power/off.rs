@@ -10,7 +10,7 @@ use super::super::{
         Mode, OffEvidence, OperationOutcome, OperationView, PowerDevice, Reason, State, Step,
         before_first_off, confirmed_off,
     },
-    Command, Decision, Next, StepContext, after,
+    Command, Decision, Next, Note, StepContext, after,
     evidence::LatestReading,
     operation_id,
 };
@@ -122,6 +122,9 @@ impl StepContext<'_> {
         let reason = self.unconfirmed(&s);
         if let Some(at) = s.retry_at.filter(|at| *at > self.now) {
             return self.wait(s, reason, at);
+        }
+        if let Some(d) = self.held_during_off(&s) {
+            return d;
         }
         if let Some(d) = self.check_other_node_before_off(&s) {
             return d;
@@ -253,13 +256,16 @@ impl StepContext<'_> {
             _ => None,
         };
         let mut d = self.to(s, Step::ConfirmingOff, Reason::WaitingForQuietLease);
-        for note in &mut d.notes {
-            if let Some(why) = &unknown {
-                note.message = format!(
-                    "{}; when the power-off was sent, it was not known whether firmware was being updated: {why}",
-                    note.message
-                );
-            }
+        // The step itself is no Event.
+        if let Some(why) = unknown {
+            d.notes.push(Note {
+                warning: true,
+                reason: Reason::FirmwareUpdateUnknown(String::new()).label(),
+                step: None,
+                message: format!(
+                    "the host was switched off although it was not known whether its firmware was being updated: {why}"
+                ),
+            });
         }
         d
     }
