@@ -9,8 +9,10 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
-use jiff::SignedDuration;
-use rackhand_runtime::{RehearsalInput, RehearsalReport, Rehearsed, RehearsedRemediation};
+use jiff::{SignedDuration, Timestamp};
+use rackhand_runtime::{
+    AssumedUpdate, RehearsalInput, RehearsalReport, Rehearsed, RehearsedRemediation,
+};
 
 use crate::{
     args::seconds,
@@ -40,9 +42,33 @@ pub(crate) struct Rehearse {
     #[arg(long, default_value = "5m", value_parser = seconds)]
     remediation_takes: Duration,
 
+    /// Assumes that firmware of the host of a Node is updated at a time, such as
+    /// worker-3=2026-03-01T10:00:00Z/40m, or without an end: worker-3=2026-03-01T10:00:00Z. A history contains no
+    /// updates; may be repeated.
+    #[arg(long, value_name = "NODE=FROM[/TIME]", value_parser = assumed_update)]
+    assume_update: Vec<AssumedUpdate>,
+
     /// How it is shown.
     #[arg(short, long, value_enum, default_value = "table")]
     output: TableOutput,
+}
+
+fn assumed_update(text: &str) -> Result<AssumedUpdate, String> {
+    let (node, time) = text
+        .split_once('=')
+        .filter(|(node, _)| !node.is_empty())
+        .ok_or("expected NODE=FROM or NODE=FROM/TIME")?;
+    let (from, takes) = match time.split_once('/') {
+        Some((from, takes)) => (from, Some(seconds(takes)?)),
+        None => (time, None),
+    };
+    let from: Timestamp = from.parse().map_err(|error| format!("{from}: {error}"))?;
+    let to = takes.map(|takes| from.checked_add(takes));
+    Ok(AssumedUpdate {
+        node: node.to_owned(),
+        from,
+        to: to.transpose().map_err(|error| error.to_string())?,
+    })
 }
 
 /// What is recorded.
@@ -72,6 +98,7 @@ pub(crate) fn run(asked: &Rehearse) -> anyhow::Result<()> {
         compared: read_all(&asked.compare_with)?,
         history: read_all(&asked.history)?,
         takes: asked.remediation_takes,
+        updates: asked.assume_update.clone(),
     })?;
     let text = match asked.output {
         TableOutput::Table => Table(&rehearsed).to_string(),
@@ -240,4 +267,33 @@ fn short(remediation: Option<&RehearsedRemediation>) -> String {
 
 fn took(time: SignedDuration) -> String {
     rackhand_runtime::time_span(Duration::try_from(time).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assumed_update_has_a_node_a_begin_and_perhaps_a_time() {
+        let from: Timestamp = "2026-03-01T10:00:00Z".parse().unwrap();
+        let of = |to| AssumedUpdate {
+            node: "n1".to_owned(),
+            from,
+            to,
+        };
+        let ends = from + SignedDuration::from_mins(40);
+        assert_eq!(
+            assumed_update("n1=2026-03-01T10:00:00Z/40m"),
+            Ok(of(Some(ends)))
+        );
+        assert_eq!(assumed_update("n1=2026-03-01T10:00:00Z"), Ok(of(None)));
+        for wrong in [
+            "n1",
+            "=2026-03-01T10:00:00Z",
+            "n1=now",
+            "n1=2026-03-01T10:00:00Z/x",
+        ] {
+            assert!(assumed_update(wrong).is_err(), "{wrong}");
+        }
+    }
 }

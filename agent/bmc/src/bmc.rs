@@ -131,9 +131,10 @@ pub trait Bmc: Send + Sync + fmt::Debug {
         unsupported(self.address(), "topology")
     }
 
-    /// Reads which updates of firmware run, or begin with the next start of the host. An error, also
+    /// Reads which updates of firmware run, or begin with the next start of the host. It ends before `limit`, whatever
+    /// the limit of other calls is, and names what was not read until then. An error, also
     /// [`ErrorKind::Unsupported`], means that it is not known.
-    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+    fn firmware_updates(&self, _limit: Duration) -> BmcFuture<'_, FirmwareUpdates> {
         unsupported(self.address(), "updates of firmware")
     }
 

@@ -228,6 +228,7 @@ impl Bounded for FirmwareUpdates {
             updates: self.updates.into_iter().take(MAX_UPDATES).map(of).collect(),
             read: words(self.read),
             unread: words(self.unread),
+            silence: self.silence,
         }
     }
 }
@@ -330,8 +331,8 @@ impl<B: Bmc> Bmc for BoundedBmc<B> {
         leave!(self.0.topology())
     }
 
-    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
-        leave!(self.0.firmware_updates())
+    fn firmware_updates(&self, limit: Duration) -> BmcFuture<'_, FirmwareUpdates> {
+        leave!(self.0.firmware_updates(limit))
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {

@@ -31,7 +31,7 @@ pub use cli::controller_client::{
     ControllerAddress, ControllerTrust, PageProxy, ProxyError, explain_by_leader,
 };
 pub use cli::preflight::preflight;
-pub use cli::rehearse::{RecordError, RehearsalInput, Rehearsed, record, rehearse};
+pub use cli::rehearse::{AssumedUpdate, RecordError, RehearsalInput, Rehearsed, record, rehearse};
 pub use clusters::{WorkloadConnector, is_tainted_by_rackhand, workload_cluster_client};
 pub use config::{Config, HealthChecks, MetricsConfig};
 pub use history::{cause_line, with_suspect};

@@ -108,9 +108,10 @@ impl Op {
                 why: "another serial number".into(),
             },
             Some(RecordedOutcome::Reported(End::FirmwareUpdate)) => {
-                OperationOutcome::FirmwareUpdate {
-                    update: flash(),
-                    why: "firmware is being updated".into(),
+                let (update, why) = (flash(), "firmware is being updated".into());
+                match self.sent {
+                    false => OperationOutcome::FirmwareUpdate { update, why },
+                    true => OperationOutcome::UpdateAfterCommand { update, why },
                 }
             }
             Some(RecordedOutcome::Reported(End::Cancelled)) => OperationOutcome::Cancelled,
@@ -152,6 +153,7 @@ impl Op {
                     true => OffProof::OtherDevice,
                     false => OffProof::Taken,
                 }),
+                updates_unknown: None,
             }),
         }
     }
@@ -275,11 +277,11 @@ impl World {
         self.changed();
     }
 
-    /// Whether a power-off that was not sent yet is refused because of an update.
+    /// Whether a power-off, the first or a repeated one, is refused because of an update.
     fn refuses_update(&self, which: usize, breakage: Option<Breakage>) -> bool {
         let run = &self.agent.runs[which];
         let is_read = !run.during_update && breakage != Some(Breakage::UpdateUnread);
-        is_read && !run.taken && self.flash == Some(Flash::Running)
+        is_read && self.flash == Some(Flash::Running)
     }
 
     /// Whether an operation may switch off the outlets, which also feed another host.

@@ -46,17 +46,47 @@ pub enum Parts {
     ApiOnly,
     /// Scheduler and controller-manager. A Node whose Lease is not renewed becomes Unknown after 4 s.
     Whole,
-    /// The same for real kubelets: the Node becomes Unknown after [`REAL_GRACE`].
-    WholeForReal,
+    /// The same for real kubelets, with these periods.
+    WholeForReal(Periods),
+}
+
+/// The periods of Kubernetes in a cluster with real kubelets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Periods {
+    /// Short ones: a Node becomes Unknown after [`REAL_GRACE`].
+    #[default]
+    Short,
+    /// Those that the kubelet and the controller-manager have by themselves: nothing is set.
+    Default,
+}
+
+impl Periods {
+    /// Periods of this run: `RACKHAND_REAL_PERIODS` is `default`, or absent for short ones.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn of_environment() -> Result<Self> {
+        match std::env::var("RACKHAND_REAL_PERIODS").as_deref() {
+            Ok("default") => Ok(Self::Default),
+            Ok("") | Err(_) => Ok(Self::Short),
+            Ok(other) => anyhow::bail!("RACKHAND_REAL_PERIODS: {other:?} is not \"default\""),
+        }
+    }
 }
 
 impl Parts {
-    fn grace(self) -> Option<Duration> {
-        match self {
-            Self::ApiOnly => None,
-            Self::Whole => Some(Duration::from_secs(4)),
-            Self::WholeForReal => Some(REAL_GRACE),
-        }
+    /// The settings of the controller-manager about Nodes; `None`: none runs.
+    fn node_monitor(self) -> Option<Vec<String>> {
+        let grace = match self {
+            Self::ApiOnly => return None,
+            Self::WholeForReal(Periods::Default) => return Some(Vec::new()),
+            Self::Whole => Duration::from_secs(4),
+            Self::WholeForReal(Periods::Short) => REAL_GRACE,
+        };
+        Some(vec![
+            "--node-monitor-period=1s".to_owned(),
+            format!("--node-monitor-grace-period={}s", grace.as_secs()),
+        ])
     }
 }
 
@@ -117,8 +147,8 @@ impl ControlPlane {
         };
         let kubeconfig = plane.write_kubeconfig("admin", ADMIN_TOKEN)?;
         plane.wait_ready().await?;
-        if let Some(grace) = parts.grace() {
-            let manager = plane.start_controller_manager(&assets, &kubeconfig, grace)?;
+        if let Some(monitor) = parts.node_monitor() {
+            let manager = plane.start_controller_manager(&assets, &kubeconfig, monitor)?;
             plane.controller_manager = Some(manager);
             plane.scheduler = Some(start_plain(
                 &assets,
@@ -341,11 +371,9 @@ impl ControlPlane {
         &self,
         assets: &Assets,
         kubeconfig: &Path,
-        grace: Duration,
+        mut more: Vec<String>,
     ) -> Result<Process> {
-        let more = [
-            "--node-monitor-period=1s".to_owned(),
-            format!("--node-monitor-grace-period={}s", grace.as_secs()),
+        more.extend([
             "--use-service-account-credentials=false".to_owned(),
             format!(
                 "--flex-volume-plugin-dir={}",
@@ -356,7 +384,7 @@ impl ControlPlane {
                 self.dir.join("sa.key").display()
             ),
             format!("--root-ca-file={}", self.dir.join("ca.crt").display()),
-        ];
+        ]);
         start_plain(
             assets,
             "kube-controller-manager",

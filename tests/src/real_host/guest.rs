@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{PowerChange, Prepared, supply::Supply};
 use crate::{
-    cluster::{ControlPlane, REAL_GRACE},
+    cluster::{ControlPlane, Periods, REAL_GRACE},
     repository::output,
 };
 
@@ -100,7 +100,7 @@ impl RealHost {
     }
 
     /// Writes the files by which the host joins the cluster, onto its second disk.
-    pub(super) fn join(&self, plane: &ControlPlane, rack: &str) -> Result<()> {
+    pub(super) fn join(&self, plane: &ControlPlane, rack: &str, periods: Periods) -> Result<()> {
         let root = self.dir.join("files");
         let kubernetes = root.join("etc/kubernetes");
         std::fs::create_dir_all(&kubernetes)?;
@@ -108,7 +108,7 @@ impl RealHost {
         let kubeconfig = plane.kubeconfig_of_kubelet(&self.name, TEST_ADDRESS)?;
         std::fs::write(kubernetes.join("kubeconfig"), kubeconfig)?;
         let lease = REAL_GRACE.as_secs() * 3 / 4;
-        let settings = json!({
+        let mut settings = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
             "authentication": { "anonymous": { "enabled": false }, "webhook": { "enabled": false } },
@@ -116,10 +116,12 @@ impl RealHost {
             "cgroupDriver": "systemd",
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "evictionHard": { "memory.available": "16Mi" },
-            "nodeLeaseDurationSeconds": lease,
-            "nodeStatusUpdateFrequency": "4s",
             "providerID": format!("{PROVIDER}{rack}/{}", self.name),
         });
+        if periods == Periods::Short {
+            settings["nodeLeaseDurationSeconds"] = json!(lease);
+            settings["nodeStatusUpdateFrequency"] = json!("4s");
+        }
         std::fs::write(kubernetes.join("kubelet.yaml"), settings.to_string())?;
         output(
             Command::new("tar")

@@ -13,7 +13,7 @@ use super::{
     guest::TEST_ADDRESS,
 };
 use crate::{
-    cluster::apply,
+    cluster::{Periods, apply},
     pki::Pki,
     stage::{
         BMC_USER, HealthTimes, HostLink, LONG, RackSpec, Recorder, Stage, StageConfig, is_ready,
@@ -37,6 +37,8 @@ pub struct RealSpec {
     pub swapped: bool,
     /// How long a Node may be unhealthy, in Go's form.
     pub unhealthy: String,
+    /// The periods of Kubernetes.
+    pub periods: Periods,
 }
 
 impl RealSpec {
@@ -48,7 +50,15 @@ impl RealSpec {
             bmc,
             swapped: false,
             unhealthy: "5s".to_owned(),
+            periods: Periods::Short,
         }
+    }
+
+    /// Sets the periods of Kubernetes.
+    #[must_use]
+    pub fn with_periods(mut self, periods: Periods) -> Self {
+        self.periods = periods;
+        self
     }
 
     /// Gives each host the BMC of another.
@@ -131,6 +141,7 @@ impl RealSite {
                 boot: "600s".into(),
                 retries: 2,
             },
+            periods: spec.periods,
             ..StageConfig::steady(vec![rack], &[])
         };
         let stage = Stage::start(dir, config).await?;
@@ -139,7 +150,7 @@ impl RealSite {
         }
         apply(&stage.client, kubelet_rights()).await?;
         for host in &hosts {
-            host.join(stage.plane(), RACK)?;
+            host.join(stage.plane(), RACK, spec.periods)?;
             host.press_power()?;
         }
         stage.apply_rack_agents().await?;

@@ -6,6 +6,7 @@ use secrecy::SecretString;
 
 use super::FaultSetup;
 use crate::{
+    cluster::Periods,
     enclosure::Enclosure,
     pdu::PduPair,
     rack::{GuidSource, PowerTimings},
@@ -208,6 +209,8 @@ pub struct StageConfig {
     pub log: String,
     /// The times of the health check.
     pub health: HealthTimes,
+    /// The periods of Kubernetes in a cluster with real kubelets.
+    pub periods: Periods,
     /// Whether Cluster API's own manager runs, with its own kinds. The stage then has no Machines and no
     /// health check except those of the test.
     pub cluster_api: bool,
@@ -282,6 +285,7 @@ impl StageConfig {
                 boot: "120s".into(),
                 retries: 2,
             },
+            periods: Periods::Short,
             cluster_api: false,
             crowd: false,
             plain: false,

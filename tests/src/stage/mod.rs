@@ -136,7 +136,7 @@ impl Stage {
         let parts = if config.crowd {
             Parts::ApiOnly
         } else if config.racks.iter().any(|rack| !rack.real.is_empty()) {
-            Parts::WholeForReal
+            Parts::WholeForReal(config.periods)
         } else {
             Parts::Whole
         };

@@ -11,5 +11,6 @@
 mod alone;
 mod habits;
 mod hung;
+mod power_lost;
 mod refused;
 mod scene;

@@ -50,34 +50,6 @@ async fn flap(site: &RealSite) -> Result<()> {
         .map(drop)
 }
 
-/// The host loses its power by itself, while the agent watches its BMC or not.
-async fn power_lost(site: &RealSite) -> Result<()> {
-    watch_over(site, 1).await?;
-    let host = site.host("real-1")?;
-    let boot = site.boot_id(host.name()).await?;
-
-    host.pull_plug()?;
-
-    let unproven = "FenceUnconfirmed";
-    wait_until("back, or not proven off", 4 * LONG, || async {
-        let reasons = site.recorder.reasons(host.name());
-        let back = host.is_on() || reasons.iter().any(|reason| reason == unproven);
-        Ok(back.then_some(()).ok_or_else(|| format!("{reasons:?}")))
-    })
-    .await?;
-    println!("{:?}", site.recorder.reasons(host.name()));
-    if !host.is_on() {
-        ensure!(!site.stage.tainted(host.name()).await?, "tainted unproven");
-        host.press_power()?;
-    }
-    site.wait_back(host.name(), &boot).await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn host_that_loses_its_power_is_brought_back() {
-    play(RealSpec::new(1, BmcKind::IpmiSim), power_lost).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn host_with_the_bmc_of_another_is_not_switched() {
     play(RealSpec::new(2, BmcKind::IpmiSim).swapped(), wrong_bmc).await;

@@ -198,6 +198,11 @@ impl Failover {
     }
 }
 
+/// Whether a driver failed, rather than having nothing to read.
+fn is_failure(error: &BmcError) -> bool {
+    error.kind != ErrorKind::Unsupported
+}
+
 /// The error of a driver that is not used.
 fn other_system(driver: &Driver, mismatch: &Mismatch) -> BmcError {
     BmcError {
@@ -353,13 +358,24 @@ impl Bmc for Failover {
         Box::pin(self.try_drivers(CallSafety::Read, |bmc| bmc.facts()))
     }
 
-    /// Each driver is asked once, past its breaker: services that hang must not delay the power-off that follows.
-    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+    /// Each driver is asked once, past its breaker: services that hang must not delay the power-off that follows. What
+    /// an earlier driver could not read stays unread, whatever a later one reports.
+    fn firmware_updates(&self, limit: Duration) -> BmcFuture<'_, FirmwareUpdates> {
         Box::pin(async move {
+            let begun = Instant::now();
             let mut errors = Vec::new();
             for driver in &self.drivers {
-                match driver.bmc.firmware_updates().await {
-                    Ok(updates) => return Ok(updates),
+                let before = begun.elapsed();
+                let left = limit.saturating_sub(before);
+                match driver.bmc.firmware_updates(left).await {
+                    Ok(mut updates) => {
+                        updates.silence = updates.silence.map(|time| time.saturating_add(before));
+                        let failed = errors.iter().filter(|error: &&BmcError| is_failure(error));
+                        let unread =
+                            failed.map(|error| format!("{}: {}", error.bmc, error.kind.label()));
+                        updates.unread.extend(unread);
+                        return Ok(updates);
+                    }
                     Err(error) => errors.push(error),
                 }
             }

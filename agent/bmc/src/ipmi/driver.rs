@@ -8,6 +8,7 @@ use std::{fmt, time::Duration};
 use ipmi_rs_core::connection::{Address, Channel, IpmiCommand, Message};
 use jiff::Timestamp;
 use secrecy::SecretString;
+use tokio::time::Instant;
 
 use super::{
     IpmiConfig, Timeouts,
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, ErrorKind, EventLog, Facts,
-    Identify, PowerCommand, PowerReading, PowerSource, Sensor, SystemIdentity,
+    FirmwareUpdates, Identify, PowerCommand, PowerReading, PowerSource, Sensor, SystemIdentity,
 };
 
 const SUCCESS: &str = "completion code 0x00";
@@ -340,6 +341,25 @@ impl Bmc for Ipmi {
                 facts.may_switch = Some(level >= Level::Operator);
             }
             Ok(facts)
+        })
+    }
+
+    fn firmware_updates(&self, limit: Duration) -> BmcFuture<'_, FirmwareUpdates> {
+        Box::pin(async move {
+            let begun = Instant::now();
+            let call = self.client.call(limit).await?;
+            let found = command::upgrade(&call).await;
+            match found.map_err(|error| call.error_of("upgrade status", error))? {
+                Some(found) => Ok(FirmwareUpdates {
+                    silence: Some(begun.elapsed()),
+                    ..found
+                }),
+                None => {
+                    let message =
+                        "the BMC reports no updates of firmware: it does not support HPM.1";
+                    Err(call.error(ErrorKind::Unsupported, message))
+                }
+            }
         })
     }
 

@@ -59,6 +59,9 @@ pub(crate) fn fuzz(mut bytes: &[u8]) {
         assert!(log.entries.len() <= 20);
     }
     let _ = at_once(command::identity(&noise(), None));
+    if let Some(Ok(Some(found))) = at_once(command::upgrade(&noise())) {
+        assert!(found.updates.len() <= 1);
+    }
 }
 
 /// Polls a future once, which completes it because the fake BMC never waits.

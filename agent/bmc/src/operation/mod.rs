@@ -22,7 +22,7 @@ use crate::{
     BmcError, ErrorKind, PowerCommand, PowerReading, PowerSource, PowerState, SystemIdentity,
 };
 
-pub use machine::{Operation, Proof};
+pub use machine::{Operation, Proof, updates_limit};
 pub use observation::{LastReading, Past, PowerObservation};
 pub use outcome::{Expected, Mismatch, Outcome, state_word};
 pub use proof::{LEAST_UPTIME, LONGEST_GAP, OffProof, Watch};

@@ -171,8 +171,14 @@ pub enum Outcome {
     Failed(ErrorKind),
     /// The BMC manages another system than expected.
     IdentityMismatch(Mismatch),
-    /// An update of firmware runs, so the command that takes the power was not sent.
-    FirmwareUpdate(FirmwareUpdate),
+    /// An update of firmware runs, so the next command that takes the power was not sent.
+    FirmwareUpdate {
+        /// The update.
+        update: FirmwareUpdate,
+        /// Number of commands that were sent before it was seen. They may still take effect; a cycle has switched its
+        /// host on again.
+        commands: u32,
+    },
     /// The operation was cancelled.
     Cancelled,
     /// The caller is gone, so nothing more is sent (F17).
@@ -278,11 +284,24 @@ impl fmt::Display for Outcome {
                 f,
                 "the BMC manages another system: {mismatch}; check the BMC address of this host"
             ),
-            Self::FirmwareUpdate(update) => write!(
-                f,
-                "firmware is being updated ({update}), and a host that loses its power now may be unusable \
-                 afterwards: nothing was sent; wait for its end, or ask again with --during-firmware-update"
-            ),
+            Self::FirmwareUpdate { update, commands } => {
+                write!(
+                    f,
+                    "firmware is being updated ({update}), and a host that loses its power now may be unusable \
+                     afterwards: "
+                )?;
+                match commands {
+                    0 => f.write_str("nothing was sent")?,
+                    1 => f.write_str(
+                        "nothing more was sent after the first command, which may still take effect",
+                    )?,
+                    sent => write!(
+                        f,
+                        "nothing more was sent after {sent} commands, which may still take effect"
+                    )?,
+                }
+                f.write_str("; wait for its end, or ask again with --during-firmware-update")
+            }
             Self::Cancelled => f.write_str("cancelled before the next command"),
             Self::CallerGone { is_on } => {
                 f.write_str(

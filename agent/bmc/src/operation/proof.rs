@@ -100,6 +100,16 @@ impl Watch {
         self.until = now.saturating_add(LONGEST_GAP);
     }
 
+    /// Records that the BMC answered several requests from `begun` to `now`, the longest time without an answer being
+    /// `silence`. Longer ones do not end the observation here: the next answer shows the gap.
+    pub(super) fn answered_during(&mut self, begun: Duration, now: Duration, silence: Duration) {
+        let is_watched = silence <= LONGEST_GAP && begun.saturating_add(silence) <= self.until;
+        if is_watched {
+            let last = now.saturating_sub(silence);
+            self.until = self.until.max(last.saturating_add(LONGEST_GAP));
+        }
+    }
+
     /// Whether an answer at `now` belongs to the same observation. `source`: of a reading.
     pub(super) fn continues(
         &self,
@@ -252,6 +262,24 @@ mod tests {
         watch.interrupt();
         watch.read(s(34), PowerState::Off, BY, None);
         assert_eq!(watch.proof(), None, "somebody switched it on");
+    }
+
+    #[test]
+    fn f1_answers_in_between_continue_the_watch() {
+        let after = |silence| {
+            let mut watch = Watch::default();
+            watch.read(s(0), PowerState::On, BY, None);
+            watch.answered_during(s(1), s(25), s(silence));
+            watch.read(s(26), PowerState::Off, BY, None);
+            watch.proof()
+        };
+        assert_eq!(after(2), Some(OffProof::Watched));
+        assert_eq!(after(9), Some(OffProof::Watched));
+        assert_eq!(after(10), None, "the first of them may have come too late");
+        let mut none = Watch::default();
+        none.answered_during(s(1), s(2), s(0));
+        none.read(s(3), PowerState::Off, BY, None);
+        assert_eq!(none.proof(), None);
     }
 
     #[test]

@@ -5,16 +5,17 @@
 
 use std::{collections::VecDeque, future, time::Duration};
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     CallFailure, Next, Observation, OffProof, Operation, OperationRequest, Outcome, Past, Proof,
 };
-use crate::{Accepted, Bmc, BmcError, ErrorKind, PowerCommand, PowerReading, PowerState};
+use crate::{
+    Accepted, Bmc, BmcError, ErrorKind, FirmwareUpdates, PowerCommand, PowerReading, PowerState,
+};
 
-/// Time for the reading of updates before a command: shorter than the interruption that ends the observation of a BMC
-/// ([`LONGEST_GAP`](super::LONGEST_GAP)), so that the proof of an off does not suffer from it.
-const UPDATES_LIMIT: Duration = Duration::from_secs(6);
+/// Time for a reading of the updates to end by itself, before it is given up.
+const UPDATES_GRACE: Duration = Duration::from_millis(200);
 
 /// Number of readings in a report that confirms nothing.
 const RECENT: usize = 3;
@@ -136,6 +137,9 @@ pub struct Report {
     pub proof: Option<OffProof>,
     /// Number of commands sent.
     pub commands: u32,
+    /// Why it was not known, when a command that takes the power was sent, whether firmware was being updated;
+    /// `None`: it was known, was not read on purpose, or this BMC never reports it.
+    pub updates_unknown: Option<String>,
     /// The last failure.
     pub error: Option<BmcError>,
     /// How long it took.
@@ -210,6 +214,7 @@ pub async fn run_since<H: Hooks>(
         proof: run.operation.proof().filter(|_| outcome.is_done()),
         outcome,
         commands: run.operation.sends(),
+        updates_unknown: run.operation.updates_unknown().map(str::to_owned),
         error: run.error,
         elapsed: begun.elapsed(),
     }
@@ -368,15 +373,29 @@ impl<H: Hooks> Run<'_, H> {
     /// Reads the updates of firmware before a command that takes the power. A failure means that they are not
     /// known, and is none of the operation.
     async fn read_updates(&mut self) {
-        let limit = Instant::now() + UPDATES_LIMIT;
-        let deadline = self.at(self.operation.deadline()).min(limit);
+        let asked = self.begun.elapsed();
+        let limit = self.operation.updates_limit(asked);
         let updates = tokio::select! {
-            updates = self.bmc.firmware_updates() => updates.ok(),
-            () = sleep_until(deadline) => None,
+            updates = self.bmc.firmware_updates(limit) => updates,
+            () = sleep(limit + UPDATES_GRACE) => Err(BmcError {
+                kind: ErrorKind::Timeout,
+                bmc: self.bmc.address().to_owned(),
+                message: format!("the updates of firmware were not read within {limit:?}"),
+                retry_after: None,
+                maybe_sent: false,
+            }),
             () = self.hooks.interrupted() => return,
         };
-        self.operation
-            .updates_read(self.begun.elapsed(), updates.as_ref());
+        let now = self.begun.elapsed();
+        match updates {
+            Ok(updates) => self.operation.updates_read(asked, now, Ok(&updates)),
+            // Such a BMC never reports them, which is no news about this command.
+            Err(error) if error.kind == ErrorKind::Unsupported => {
+                let none = FirmwareUpdates::default();
+                self.operation.updates_read(asked, now, Ok(&none));
+            }
+            Err(error) => self.operation.updates_read(asked, now, Err(error.message)),
+        }
     }
 
     async fn send(&mut self, command: PowerCommand) -> Result<(), Stopped> {

@@ -1,6 +1,6 @@
 //! Updates of firmware that a BMC reports.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// How far an update is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,6 +58,8 @@ pub struct FirmwareUpdates {
     pub read: Vec<String>,
     /// The resources that exist and could not be read, each with the reason. An update may be hidden there.
     pub unread: Vec<String>,
+    /// Longest time without a response of the BMC during the reading; `None`: it answered nothing.
+    pub silence: Option<Duration>,
 }
 
 impl FirmwareUpdates {
@@ -65,5 +67,11 @@ impl FirmwareUpdates {
     pub fn running(&self) -> Option<&FirmwareUpdate> {
         let mut updates = self.updates.iter();
         updates.find(|update| update.phase == UpdatePhase::Running)
+    }
+
+    /// Why it is not known whether an update runs; `None`: it is known.
+    pub fn unknown(&self) -> Option<String> {
+        let is_known = self.running().is_some() || self.unread.is_empty();
+        (!is_known).then(|| self.unread.join("; "))
     }
 }

@@ -55,6 +55,7 @@ pub(crate) struct Reply {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
+    late: Duration,
 }
 
 impl Reply {
@@ -78,6 +79,12 @@ impl Reply {
 
     pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
+        self
+    }
+
+    /// Sends it only after this time.
+    pub(crate) fn late(mut self, late: Duration) -> Self {
+        self.late = late;
         self
     }
 
@@ -286,6 +293,7 @@ impl TestBmc {
                     body: serde_json::from_slice(&body).unwrap_or_default(),
                 };
                 let reply = (script.lock().unwrap())(seen);
+                tokio::time::sleep(reply.late).await;
                 let mut response = Response::new(Body::from(reply.body));
                 *response.status_mut() = StatusCode::from_u16(reply.status).unwrap();
                 for (name, value) in reply.headers {

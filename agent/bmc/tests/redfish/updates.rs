@@ -1,10 +1,13 @@
 //! Updates of firmware, and how many requests it takes to see them.
 
+use std::time::Duration;
+
 use rackhand_bmc::{ErrorKind, UpdatePhase};
 use serde_json::{Value, json};
 
 use crate::bmc::{Reply, SYSTEM, TestBmc};
 
+const LIMIT: Duration = Duration::from_secs(10);
 const SERVICE: &str = "/redfish/v1/UpdateService";
 const TASKS: &str = "/redfish/v1/TaskService/Tasks";
 const MANAGER: &str = "/redfish/v1/Managers/1";
@@ -44,10 +47,10 @@ fn task(state: &str) -> Value {
 async fn bmc_without_the_services_is_asked_nothing_more() {
     let bmc = TestBmc::start().await;
     let client = bmc.client();
-    let error = client.firmware_updates().await.unwrap_err();
+    let error = client.firmware_updates(LIMIT).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
     let asked = bmc.seen().len();
-    client.firmware_updates().await.unwrap_err();
+    client.firmware_updates(LIMIT).await.unwrap_err();
     assert_eq!(bmc.seen().len(), asked, "not even the root again");
 }
 
@@ -56,7 +59,7 @@ async fn task_that_runs_is_found_among_those_that_have_ended() {
     let mut tasks = vec![task("Completed"); 40];
     tasks.push(task("Running"));
     let bmc = with_tasks(&tasks).await;
-    let found = bmc.client().firmware_updates().await.unwrap();
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
     let running = found.running().unwrap();
     assert_eq!(
         (running.source.as_str(), running.percent),
@@ -76,11 +79,11 @@ async fn idle_bmc_costs_a_bounded_number_of_requests() {
     let client = bmc.client();
     client.power().await.unwrap();
     let before = bmc.seen().len();
-    let found = client.firmware_updates().await.unwrap();
+    let found = client.firmware_updates(LIMIT).await.unwrap();
     assert!(found.updates.is_empty() && found.unread.is_empty());
     assert_eq!(
         found.read,
-        ["UpdateService", "TaskService", "tasks (the last 6 of 40)"]
+        ["UpdateService", "TaskService", "tasks (6 of 40)"]
     );
     let cost = bmc.seen().len() - before;
     assert!(cost <= 11, "{cost} requests");
@@ -104,7 +107,7 @@ async fn job_of_a_vendor_runs_or_waits_for_the_next_start() {
     ] {
         let job = json!({"Id": "JID_1", "JobType": "FirmwareUpdate", "JobState": state});
         bmc.put(&format!("{JOBS}/JID_1"), job);
-        let found = bmc.client().firmware_updates().await.unwrap();
+        let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
         let update = found.updates.first().unwrap();
         assert_eq!((update.phase, update.source.as_str()), (phase, "job JID_1"));
     }
@@ -114,7 +117,7 @@ async fn job_of_a_vendor_runs_or_waits_for_the_next_start() {
 async fn system_that_reports_updating_is_being_updated() {
     let bmc = with_tasks(&[]).await;
     bmc.add_to_system(&json!({"Status": {"State": "Updating"}}));
-    let found = bmc.client().firmware_updates().await.unwrap();
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
     assert_eq!(found.running().unwrap().source, "system");
     assert!(bmc.count("GET", SYSTEM) > 0);
 }
@@ -127,7 +130,7 @@ async fn service_that_fails_is_not_one_without_updates() {
     })
     .await;
     serves(&bmc, &[]);
-    let found = bmc.client().firmware_updates().await.unwrap();
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
     assert_eq!(found.read, ["UpdateService"]);
     assert_eq!(found.unread.len(), 1, "{found:?}");
     assert!(found.unread[0].starts_with("TaskService"), "{found:?}");
@@ -142,7 +145,138 @@ async fn list_that_cannot_be_expanded_is_read_plainly() {
     serves(&bmc, &[task("Running")]);
     let features = json!({"ExpandQuery": {"NoLinks": true, "Levels": true}});
     bmc.world(|w| w.root["ProtocolFeaturesSupported"] = features);
-    let found = bmc.client().firmware_updates().await.unwrap();
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
     assert_eq!(found.running().unwrap().source, "task 7");
     assert!(found.unread.is_empty(), "{found:?}");
+}
+
+/// The members of the tasks, in this order; each has its own number.
+fn lists(bmc: &TestBmc, ids: &[u32]) {
+    let links: Vec<Value> = ids.iter().map(|id| at(&format!("{TASKS}/{id}"))).collect();
+    bmc.put(TASKS, json!({"Members": links}));
+    for id in ids {
+        let mut ended = task("Completed");
+        ended["Id"] = json!(id.to_string());
+        bmc.put(&format!("{TASKS}/{id}"), ended);
+    }
+}
+
+#[tokio::test]
+async fn newest_task_is_found_in_a_list_that_is_sorted_by_letters() {
+    let bmc = with_tasks(&[]).await;
+    lists(&bmc, &[1, 10, 11, 12, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let mut running = task("Running");
+    running["Id"] = json!("12");
+    bmc.put(&format!("{TASKS}/12"), running);
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert_eq!(found.running().unwrap().source, "task 12");
+    assert_eq!(
+        bmc.count("GET", &format!("{TASKS}/9")),
+        0,
+        "it was the first"
+    );
+}
+
+#[tokio::test]
+async fn tasks_at_work_do_not_hide_an_older_update() {
+    let bmc = with_tasks(&[]).await;
+    let ids: Vec<u32> = (1..=12).collect();
+    lists(&bmc, &ids);
+    for id in 3..=12 {
+        let backup = json!({"Id": id.to_string(), "Name": "Backup", "TaskState": "Running"});
+        bmc.put(&format!("{TASKS}/{id}"), backup);
+    }
+    let mut running = task("Running");
+    running["Id"] = json!("2");
+    bmc.put(&format!("{TASKS}/2"), running);
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert_eq!(found.running().unwrap().source, "task 2");
+}
+
+#[tokio::test]
+async fn pages_of_a_list_are_followed_and_a_list_without_an_end_is_not() {
+    let page = |number: u32| format!("/redfish/v1/pages/{number}");
+    let bmc = with_tasks(&[]).await;
+    bmc.put(
+        TASKS,
+        json!({"Members": [at(&format!("{TASKS}/1"))], "Members@odata.nextLink": page(1)}),
+    );
+    bmc.put(&page(1), json!({"Members": [at(&format!("{TASKS}/2"))]}));
+    bmc.put(&format!("{TASKS}/1"), task("Completed"));
+    bmc.put(&format!("{TASKS}/2"), task("Running"));
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert!(found.running().is_some(), "{found:?}");
+    // The last page leads to itself.
+    bmc.put(
+        &page(1),
+        json!({"Members": [at(&format!("{TASKS}/1"))], "Members@odata.nextLink": page(1)}),
+    );
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert!(bmc.count("GET", &page(1)) <= 4, "bounded");
+    assert!(
+        found.read.iter().any(|read| read.contains("and more")),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn reading_that_runs_out_of_time_says_what_is_missing() {
+    let bmc = TestBmc::with(|seen, world| {
+        let document = world.documents.get(&seen.path)?;
+        Some(Reply::json(200, document).late(Duration::from_millis(150)))
+    })
+    .await;
+    serves(&bmc, &[task("Running")]);
+    let client = bmc.client();
+    client.power().await.unwrap();
+    let found = client
+        .firmware_updates(Duration::from_millis(400))
+        .await
+        .unwrap();
+    assert_eq!(found.read[0], "UpdateService");
+    assert!(found.running().is_none(), "{found:?}");
+    let unknown = found.unknown().unwrap();
+    assert!(unknown.contains("tasks: not read in time"), "{unknown}");
+    assert!(
+        found.silence >= Some(Duration::from_millis(100)),
+        "{found:?}"
+    );
+    // With time enough, the update is found.
+    let found = client.firmware_updates(LIMIT).await.unwrap();
+    assert!(
+        found.running().is_some() && found.unknown().is_none(),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn image_that_an_openbmc_activates_is_an_update() {
+    const INVENTORY: &str = "/redfish/v1/UpdateService/FirmwareInventory";
+    let bmc = with_tasks(&[]).await;
+    bmc.put(
+        SERVICE,
+        json!({"Id": "UpdateService", "FirmwareInventory": at(INVENTORY)}),
+    );
+    bmc.add_to_system(&json!({"Links": {"ManagedBy": [at(MANAGER)]}}));
+    bmc.put(
+        INVENTORY,
+        json!({"Members": [at(&format!("{INVENTORY}/9d0e1f2a"))]}),
+    );
+    let image = json!({
+        "Id": "9d0e1f2a", "Name": "Software Inventory", "Version": "2.18",
+        "Status": {"State": "Updating"},
+    });
+    bmc.put(&format!("{INVENTORY}/9d0e1f2a"), image);
+    // Other makes have dozens of components there.
+    bmc.put(MANAGER, json!({"Model": "Other"}));
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert!(found.updates.is_empty(), "{found:?}");
+    assert_eq!(bmc.count("GET", INVENTORY), 0);
+    bmc.put(MANAGER, json!({"Model": "OpenBmc"}));
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    let update = found.running().unwrap();
+    assert_eq!(
+        update.to_string(),
+        "software 9d0e1f2a \"Software Inventory 2.18\", Updating"
+    );
 }

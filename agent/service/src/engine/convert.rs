@@ -122,7 +122,7 @@ pub(crate) fn detail(outcome: &Outcome) -> v1::OutcomeDetail {
         Outcome::NotTaken => v1::OutcomeDetail::NotTaken,
         Outcome::Unproven { .. } => v1::OutcomeDetail::Unproven,
         Outcome::CallerGone { .. } => v1::OutcomeDetail::CallerGone,
-        Outcome::FirmwareUpdate(_) => v1::OutcomeDetail::FirmwareUpdate,
+        Outcome::FirmwareUpdate { .. } => v1::OutcomeDetail::FirmwareUpdate,
         _ => v1::OutcomeDetail::Unspecified,
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rackhand_bmc::{Bmc, BmcFuture, Facts, Topology};
+use rackhand_bmc::{Bmc, BmcFuture, Facts, Topology, operation::updates_limit};
 use rackhand_proto::{
     convert::timestamp_to_proto,
     v1::{
@@ -158,10 +158,18 @@ impl BmcReadCalls {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let target = self.targets.find(&caller, request.target)?;
-        let limit = self.targets.limit(request.timeout.as_ref(), 1)?;
-        let updates = self
-            .read(&target, limit, |bmc| bmc.firmware_updates())
-            .await;
+        let limit = self.targets.limit(request.timeout.as_ref(), RECORDS)?;
+        // How fast the BMC is now. One that reports not even its power reports no updates either.
+        let begun = Instant::now();
+        let updates = match self.read(&target, limit, |bmc| bmc.power()).await {
+            Err(failure) => Err(failure),
+            Ok(_) => {
+                let took = begun.elapsed();
+                let limit = updates_limit(took).min(limit.saturating_sub(took));
+                self.read(&target, limit, move |bmc| bmc.firmware_updates(limit))
+                    .await
+            }
+        };
         let result = match updates {
             Ok(found) => Updates::Updates(v1::FirmwareUpdates {
                 updates: found.updates.iter().map(update_to_proto).collect(),

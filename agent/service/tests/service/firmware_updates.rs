@@ -1,5 +1,7 @@
 //! Updates of firmware: what callers read of them, and power commands that they stop.
 
+use std::sync::atomic::Ordering;
+
 use crate::kit::*;
 use rackhand_bmc::{FirmwareUpdate, PowerState, UpdatePhase};
 use rackhand_proto::v1::{
@@ -95,4 +97,47 @@ async fn power_off_that_is_meant_goes_through_an_update() {
         OutcomeCode::Confirmed
     );
     assert_eq!(*site.bmcs.of(1).power.lock().unwrap(), PowerState::Off);
+}
+
+#[tokio::test]
+async fn update_that_begins_after_the_first_command_ends_the_operation() {
+    let site = Site::new(1);
+    let _agent = site.start().await;
+    flash(&site, UpdatePhase::Running);
+    let bmc = site.bmcs.of(1);
+    bmc.flashes_later.store(true, Ordering::SeqCst);
+    // It takes the power-off, and the host stays on.
+    *bmc.stubborn.lock().unwrap() = true;
+    let mut operator = site.local().await;
+    begin(&mut operator, off("a", "node-1")).await.unwrap();
+    let ended = outcome(&mut operator, "a").await;
+    assert_eq!(
+        ended.detail(),
+        OutcomeDetail::FirmwareUpdate,
+        "{}",
+        ended.message
+    );
+    assert_eq!((ended.commands_sent, bmc.commands().0), (1, 1));
+    assert!(
+        ended.message.contains("may still take effect"),
+        "{}",
+        ended.message
+    );
+}
+
+#[tokio::test]
+async fn result_says_that_it_was_not_known_whether_firmware_is_updated() {
+    let site = Site::new(1);
+    let _agent = site.start().await;
+    *site.bmcs.of(1).updates_unread.lock().unwrap() = Some("tasks: not read in time");
+    let mut operator = site.local().await;
+    begin(&mut operator, off("a", "node-1")).await.unwrap();
+    let ended = outcome(&mut operator, "a").await;
+    assert_eq!(ended.code(), OutcomeCode::Confirmed);
+    assert_eq!(ended.updates_unknown, "tasks: not read in time");
+    assert!(
+        ended.message.contains("tasks: not read in time"),
+        "{}",
+        ended.message
+    );
 }

@@ -102,6 +102,8 @@ pub struct BmcConfig {
     pub recording: Option<Arc<Recording>>,
     /// The GUID that it reports over IPMI.
     pub guid: GuidSource,
+    /// Whether it reports updates of firmware over IPMI, by HPM.1.
+    pub hpm: bool,
 }
 
 /// The GUID that a BMC reports over IPMI.
@@ -126,6 +128,7 @@ impl Default for BmcConfig {
             profile: Profile::default(),
             recording: None,
             guid: GuidSource::default(),
+            hpm: false,
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 
-use super::{Assumed, HostKey, Rehearsal, RehearsalOutcome};
+use super::{Assumed, HeldBy, HostKey, Rehearsal, RehearsalOutcome, updates::UpdateHeld};
 use crate::{
     fleet::shared_cause::CauseHold,
     limits::concurrency::{ActiveRemediation, check_concurrency},
@@ -65,11 +65,20 @@ impl Rehearsal {
                 ..Subject::default()
             };
             match evaluate(&policies, &assumed.active, &subject, &others, self.now) {
-                Verdict::Begin { warnings } => {
-                    assumed.begun = Some(self.now);
-                    assumed.held = None;
-                    self.report.begin(assumed.number, warnings, self.now);
-                }
+                Verdict::Begin { warnings } => match self.held_by_update(&assumed, &policies) {
+                    Some(held) => {
+                        assumed.update_seen.get_or_insert(self.now);
+                        assumed.active.progress = Progress::Waiting;
+                        self.report
+                            .hold(assumed.number, "", &held.message, held.until, self.now);
+                        assumed.held = Some((String::new(), HeldBy::FirmwareUpdate, held.until));
+                    }
+                    None => {
+                        assumed.begun = Some(self.now);
+                        assumed.held = None;
+                        self.report.begin(assumed.number, warnings, self.now);
+                    }
+                },
                 Verdict::Hold(hold) => {
                     let cause = subject.cause_holds.get(&hold.policy);
                     self.hold(&mut assumed, &hold, cause);
@@ -89,11 +98,18 @@ impl Rehearsal {
         }
     }
 
+    fn held_by_update(&self, assumed: &Assumed, policies: &[PowerPolicy]) -> Option<UpdateHeld> {
+        let seen = assumed.update_seen.unwrap_or(self.now);
+        let node = assumed.node.as_deref()?;
+        self.updates.hold(node, policies, seen, self.now)
+    }
+
     fn hold(&mut self, assumed: &mut Assumed, hold: &Hold, cause: Option<&CauseHold>) {
         assumed.active.progress = match hold.rule {
             Rule::Budget => Progress::Ready,
             _ => Progress::Waiting,
         };
+        let rule = HeldBy::Rule(hold.rule);
         let (policy, detail, number) = (&hold.policy, &hold.detail, assumed.number);
         let cause = cause.filter(|_| hold.rule == Rule::SharedCause);
         if let Some(cause) = cause.and_then(|hold| hold.cause.as_ref()) {
@@ -103,11 +119,11 @@ impl Rehearsal {
             let cause = cause.domain.to_string();
             self.report
                 .hold_by_cause(number, policy, detail, &cause, hold.until, self.now);
-        } else if assumed.held.as_ref() != Some(&(policy.clone(), hold.rule, hold.until)) {
+        } else if assumed.held.as_ref() != Some(&(policy.clone(), rule, hold.until)) {
             self.report
                 .hold(number, policy, detail, hold.until, self.now);
         }
-        assumed.held = Some((policy.clone(), hold.rule, hold.until));
+        assumed.held = Some((policy.clone(), rule, hold.until));
     }
 
     /// The remediation of a Machine ends without an attempt, and nothing more is done before it changes.

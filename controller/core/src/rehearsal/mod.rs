@@ -14,6 +14,7 @@ mod facts;
 mod fleet;
 mod past;
 mod report;
+mod updates;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -30,6 +31,7 @@ use crate::{
 use causes::SharedCauses;
 use fleet::{CheckFleet, NodeFleet, Wanted};
 use past::Past;
+use updates::AssumedUpdates;
 
 pub use compare::{Difference, compare};
 pub use facts::{CheckRules, HostFacts, MemberFacts, NodeRecord, RehearsedCheck};
@@ -56,9 +58,18 @@ struct Assumed {
     node: Option<String>,
     begun: Option<Timestamp>,
     /// The policy and rule that hold it, and when that ends by itself.
-    held: Option<(String, Rule, Option<Timestamp>)>,
+    held: Option<(String, HeldBy, Option<Timestamp>)>,
+    /// When an update of the firmware of its host was seen first.
+    update_seen: Option<Timestamp>,
     /// Its number in the report.
     number: usize,
+}
+
+/// What holds a remediation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HeldBy {
+    Rule(Rule),
+    FirmwareUpdate,
 }
 
 /// Name of a Machine or Node.
@@ -76,6 +87,7 @@ pub struct Rehearsal {
     hosts: BTreeMap<HostKey, Host>,
     past: Past,
     causes: SharedCauses,
+    updates: AssumedUpdates,
     now: Timestamp,
     /// When changes that were not evaluated yet have settled.
     settled_at: Option<Timestamp>,
@@ -110,6 +122,7 @@ impl Rehearsal {
             policies,
             hosts: BTreeMap::new(),
             past: Past::default(),
+            updates: AssumedUpdates::default(),
             now: start,
             settled_at: None,
             report: RehearsalReport::new(start),
@@ -120,6 +133,12 @@ impl Rehearsal {
     /// Node. Called in the order of time, before the history begins.
     pub fn remember(&mut self, host: &str, attempts: Vec<PastAttempt>) {
         self.past.add(host, attempts);
+    }
+
+    /// Assumes that the firmware of a host is updated from `from` to `to`, or that such an update hangs for ever. `host`
+    /// is the name of its Node. Called before the history begins, which contains none.
+    pub fn assume_update(&mut self, host: &str, from: Timestamp, to: Option<Timestamp>) {
+        self.updates.add(host, from, to);
     }
 
     /// A Node appears or changes, whether or not a check selects it: what fails with others is judged by the
@@ -283,6 +302,7 @@ impl Rehearsal {
                         node: host.facts.node.clone(),
                         begun: None,
                         held: None,
+                        update_seen: None,
                         number,
                     });
                     fleet.created(&member, self.now);

@@ -41,6 +41,10 @@ pub struct CommandTaken {
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<OffProof>,
+    /// Why it was not known, when a command that takes the power was sent, whether firmware was being updated; `None`:
+    /// it was known, was not read on purpose, or the BMC never reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updates_unknown: Option<String>,
 }
 
 /// The evidence that a host is off.

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::{
-    ConditionStatus::{False, True, Unknown},
+    ConditionStatus::{self, False, True, Unknown},
     ObservedLease, OtherLeases, PowerReadings, Published, SharedLoss, SignalCondition, bounded,
     span,
 };

@@ -230,6 +230,7 @@ pub(crate) fn state(step: Step) -> State {
             answer: "204".into(),
             since_start_ms: 0,
             proof: Some(OffProof::Taken),
+            updates_unknown: None,
         }),
     });
     state.attempt.taint = Some(TaintOwner::Us);

@@ -166,6 +166,7 @@ impl World {
                     answer: "204".into(),
                     since_start_ms: 0,
                     proof: Some(OffProof::Taken),
+                    updates_unknown: None,
                 }),
             },
             commands_sent: 1,

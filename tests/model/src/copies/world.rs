@@ -405,6 +405,7 @@ fn claim(step: Step) -> State {
             answer: "204".into(),
             since_start_ms: 0,
             proof: Some(OffProof::Taken),
+            updates_unknown: None,
         }),
     });
     s.attempt.lease_at_off = Some("0-false".into());

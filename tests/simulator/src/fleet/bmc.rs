@@ -275,7 +275,7 @@ impl Bmc for SimulatedBmc {
         })
     }
 
-    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+    fn firmware_updates(&self, _: Duration) -> BmcFuture<'_, FirmwareUpdates> {
         Box::pin(async move {
             let Answer::Updating(is_updating) = self.ask(Request::Updates).await? else {
                 return Err(self.error(ErrorKind::Protocol, "not a list of updates", false));
@@ -291,7 +291,7 @@ impl Bmc for SimulatedBmc {
             Ok(FirmwareUpdates {
                 updates: is_updating.then_some(update).into_iter().collect(),
                 read: vec!["tasks".to_owned()],
-                unread: Vec::new(),
+                ..FirmwareUpdates::default()
             })
         })
     }

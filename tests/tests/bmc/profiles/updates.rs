@@ -5,10 +5,15 @@ use std::time::Duration;
 use rackhand_bmc::operation::{
     DuringUpdate, Expected, Goal, OperationRequest, Outcome, Report, run,
 };
-use rackhand_bmc::{Bmc, UpdatePhase};
-use rackhand_tests::rack::redfish::Vendor;
+use rackhand_bmc::{Bmc, ErrorKind, UpdatePhase, ipmi::IpmiConfig};
+use rackhand_tests::rack::ipmi::IpmiBmc;
+use rackhand_tests::rack::redfish::{UpdatePlace, Vendor};
 
-use super::client::{client, off, stepped};
+use super::client::{client, off, stepped, stepped_with};
+use crate::rack_support::redfish_client::Sim;
+
+/// Time for a reading of the updates.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// The makes that report updates, each in its own place.
 const MAKES: [Vendor; 4] = [Vendor::Idrac9, Vendor::Ilo5, Vendor::Ilo6, Vendor::OpenBmc];
@@ -30,7 +35,7 @@ async fn no_make_is_cut_while_its_firmware_is_written() {
         let bmc = client(&sim);
         for goal in [off(), Goal::Reset] {
             let report = operate(bmc.as_ref(), goal, DuringUpdate::Refuse).await;
-            let Outcome::FirmwareUpdate(update) = &report.outcome else {
+            let Outcome::FirmwareUpdate { update, .. } = &report.outcome else {
                 panic!("{vendor:?}: {}", report.outcome)
             };
             assert_eq!(update.percent, Some(40), "{vendor:?}");
@@ -51,11 +56,11 @@ async fn update_that_has_ended_or_is_scheduled_holds_nothing_up() {
         let sim = stepped(vendor).await;
         let bmc = client(&sim);
         sim.host.flash(Some(Duration::ZERO));
-        let ended = bmc.firmware_updates().await.unwrap();
+        let ended = bmc.firmware_updates(LIMIT).await.unwrap();
         assert!(ended.updates.is_empty(), "{vendor:?}: {ended:?}");
         assert!(ended.unread.is_empty(), "{vendor:?}: {ended:?}");
         sim.host.schedule_flash(None);
-        let scheduled = bmc.firmware_updates().await.unwrap();
+        let scheduled = bmc.firmware_updates(LIMIT).await.unwrap();
         assert!(scheduled.running().is_none(), "{vendor:?}");
         let is_seen = !matches!(vendor, Vendor::Ilo5 | Vendor::Ilo6);
         let phase = scheduled.updates.first().map(|update| update.phase);
@@ -64,6 +69,83 @@ async fn update_that_has_ended_or_is_scheduled_holds_nothing_up() {
             is_seen.then_some(UpdatePhase::AtNextStart),
             "{vendor:?}"
         );
+    }
+}
+
+/// An OpenBMC whose update was not begun over Redfish: no task shows it.
+async fn openbmc_by_image() -> Sim {
+    stepped_with(Vendor::OpenBmc, |profile| {
+        profile.updates = Some(UpdatePlace::Image);
+    })
+    .await
+}
+
+#[tokio::test]
+async fn image_that_openbmc_activates_is_an_update() {
+    let sim = openbmc_by_image().await;
+    let bmc = client(&sim);
+    let idle = bmc.firmware_updates(LIMIT).await.unwrap();
+    assert!(
+        idle.updates.is_empty() && idle.unread.is_empty(),
+        "{idle:?}"
+    );
+    assert!(
+        idle.read.contains(&"firmware inventory".to_owned()),
+        "{idle:?}"
+    );
+    sim.host.flash(None);
+    for goal in [off(), Goal::Reset] {
+        let report = operate(bmc.as_ref(), goal, DuringUpdate::Refuse).await;
+        let Outcome::FirmwareUpdate {
+            update,
+            commands: 0,
+        } = &report.outcome
+        else {
+            panic!("{}", report.outcome)
+        };
+        assert!(update.source.starts_with("software "), "{update}");
+        assert!(update.name.contains("2.18.0"), "{update}");
+    }
+    assert_eq!(sim.host.counters().bricked, 0);
+    assert!(sim.host.counters().commands.is_empty());
+}
+
+#[tokio::test]
+async fn upgrade_by_hpm_is_read_before_an_off_by_ipmi_alone() {
+    for hpm in [true, false] {
+        let sim = Sim::start(|host| host.bmc.hpm = hpm).await;
+        let ipmi = IpmiBmc::attach(&sim.host).await.unwrap();
+        let address = format!("ipmi://{}", ipmi.address());
+        let config = IpmiConfig::new(address.parse().unwrap(), "admin", "secret".into());
+        let bmc = rackhand_bmc::ipmi::connect(config).unwrap();
+        sim.host.flash(None);
+        let report = operate(bmc.as_ref(), off(), DuringUpdate::Refuse).await;
+        match (hpm, &report.outcome) {
+            (
+                true,
+                Outcome::FirmwareUpdate {
+                    update,
+                    commands: 0,
+                },
+            ) => {
+                assert_eq!(
+                    (update.source.as_str(), update.percent),
+                    ("HPM.1", Some(40))
+                );
+                assert_eq!(sim.host.counters().bricked, 0);
+                sim.host.end_flash();
+                let found = bmc.firmware_updates(LIMIT).await.unwrap();
+                assert!(found.updates.is_empty(), "{found:?}");
+                assert_eq!(found.read, ["HPM.1"]);
+            }
+            // What such a BMC never reports holds nothing up.
+            (false, outcome) => {
+                assert!(outcome.is_done(), "{outcome}");
+                let error = bmc.firmware_updates(LIMIT).await.unwrap_err();
+                assert_eq!(error.kind, ErrorKind::Unsupported);
+            }
+            (true, outcome) => panic!("{outcome}"),
+        }
     }
 }
 

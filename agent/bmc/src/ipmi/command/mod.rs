@@ -5,6 +5,7 @@
 
 mod boot_state;
 mod facts;
+mod hpm;
 mod identity;
 mod manufacturers;
 mod sel;
@@ -23,6 +24,7 @@ use ipmi_rs_core::connection::{IpmiCommand, Message, NetFn};
 
 pub(in crate::ipmi) use boot_state::boot_state;
 pub(in crate::ipmi) use facts::facts;
+pub(in crate::ipmi) use hpm::upgrade;
 pub(in crate::ipmi) use identity::{identity, system_uuid};
 pub(in crate::ipmi) use sel::{clear_event_log, event_log};
 pub(in crate::ipmi) use sensors::sensors;

@@ -130,6 +130,8 @@ pub(in crate::ipmi) fn name(net_fn: u8, command: u8) -> String {
         (0x06, 0x44) => "Get User Access",
         (0x06, 0x46) => "Get User Name",
         (0x06, 0x47) => "Set User Password",
+        (0x2c, 0x2e) => "Get Target Upgrade Capabilities",
+        (0x2c, 0x34) => "Get Upgrade Status",
         _ => return format!("command 0x{command:02x} of function 0x{net_fn:02x}"),
     };
     name.to_owned()

@@ -8,7 +8,7 @@ use crate::{
     operation::{Goal, Outcome},
 };
 
-/// Minimum time for the power-on of a cycle whose caller is gone.
+/// Minimum time for the power-on of a cycle that ends early.
 const LAST_ON: Duration = Duration::from_secs(120);
 
 impl Operation {
@@ -23,6 +23,11 @@ impl Operation {
             self.ended = Some(Outcome::CallerGone { is_on: false });
             return;
         }
+        self.cut_short(now);
+    }
+
+    /// A cycle that has sent commands sends no further power-off, and goes on to its power-on.
+    pub(super) fn cut_short(&mut self, now: Duration) {
         let deadline = now.saturating_add(LAST_ON);
         self.request.deadline = self.request.deadline.max(deadline);
         if self.phase == Phase::Off {

@@ -22,6 +22,8 @@ use off_refusals::OffRefusals;
 use systems::Systems;
 use update_check::UpdateCheck;
 
+pub use update_check::updates_limit;
+
 /// The current part of the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Phase {
@@ -69,7 +71,7 @@ pub struct Operation {
     cancelled: bool,
     /// Whether the caller is gone (F17).
     abandoned: bool,
-    /// Whether the caller of a cycle was gone before off was confirmed.
+    /// Whether a cycle ends early, before off was confirmed: its caller is gone, or an update of firmware runs.
     is_cut_short: bool,
     /// Time until which a power-off that was sent may still take effect. An earlier reading of on confirms
     /// nothing, unless off was read since the power-off.
@@ -259,6 +261,7 @@ impl Operation {
 
     fn read_well(&mut self, begun: Duration, now: Duration, seen: &Observation) {
         self.auth_failures = 0;
+        self.update_check.power_took(now.saturating_sub(begun));
         if let Some((source, identity)) = self.past.take() {
             let mut before = Systems::default();
             let is_known = before.read(source, &identity).is_ok();

@@ -30,7 +30,10 @@ impl Operation {
                 {
                     self.ended = Some(match self.request.goal {
                         Goal::Cycle { .. } if self.is_cut_short => {
-                            Outcome::CallerGone { is_on: true }
+                            match self.update_check.cut_short_by() {
+                                Some(update) => self.found_update(update),
+                                None => Outcome::CallerGone { is_on: true },
+                            }
                         }
                         Goal::Cycle { .. } => Outcome::Cycled {
                             was_off: !self.was_on,

@@ -320,7 +320,7 @@ proptest! {
                 prop_assert!(!is_on || last == Some(On));
             }
             Outcome::Failed(_) => {}
-            Outcome::FirmwareUpdate(_) => prop_assert!(false, "no updates are read"),
+            Outcome::FirmwareUpdate { .. } => prop_assert!(false, "no updates are read"),
             Outcome::Stopped => prop_assert!(false, "no hooks stop it"),
         }
     }

@@ -31,8 +31,17 @@ fn found(updates: &[FirmwareUpdate]) -> FirmwareUpdates {
 #[derive(Debug, Clone)]
 enum Asked {
     Says(FirmwareUpdates),
-    Fails,
+    /// No update runs before this reading, which is the second one; what it shows runs from then on.
+    Later(FirmwareUpdate, Meanwhile),
+    Fails(ErrorKind),
     Hangs,
+}
+
+/// What happens to the host when the update is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meanwhile {
+    StaysOn,
+    GoesOff,
 }
 
 /// A BMC that is on until it is sent a command, and records its calls.
@@ -91,21 +100,34 @@ impl Bmc for Updating {
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
         Box::pin(async move {
             self.calls.lock().unwrap().push(format!("{command:?}"));
-            if let Some(state) = command.leads_to() {
+            let is_ignored =
+                matches!(self.asked, Asked::Later(..)) && command.leads_to() == Some(Off);
+            if let Some(state) = command.leads_to().filter(|_| !is_ignored) {
                 *self.state.lock().unwrap() = state;
             }
             Ok(Accepted::taken("ForceOff", "204"))
         })
     }
 
-    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+    fn firmware_updates(&self, _: Duration) -> BmcFuture<'_, FirmwareUpdates> {
         Box::pin(async {
             self.calls.lock().unwrap().push("updates".into());
             match &self.asked {
                 Asked::Says(updates) => Ok(updates.clone()),
                 Asked::Hangs => std::future::pending().await,
-                Asked::Fails => Err(BmcError {
-                    kind: ErrorKind::Unsupported,
+                Asked::Later(update, meanwhile) => {
+                    let read = self.calls();
+                    let read = read.iter().filter(|call| *call == "updates").count();
+                    if read < 2 {
+                        return Ok(FirmwareUpdates::default());
+                    }
+                    if *meanwhile == Meanwhile::GoesOff {
+                        *self.state.lock().unwrap() = Off;
+                    }
+                    Ok(found(std::slice::from_ref(update)))
+                }
+                Asked::Fails(kind) => Err(BmcError {
+                    kind: *kind,
                     bmc: "memory".into(),
                     message: "none".into(),
                     retry_after: None,
@@ -148,7 +170,11 @@ async fn nothing_that_takes_the_power_is_sent_into_an_update() {
             ..off()
         };
         let report = run(&bmc, request, &mut ()).await;
-        assert_eq!(report.outcome, Outcome::FirmwareUpdate(running), "{goal:?}");
+        let expected = Outcome::FirmwareUpdate {
+            update: running,
+            commands: 0,
+        };
+        assert_eq!(report.outcome, expected, "{goal:?}");
         assert_eq!((report.commands, bmc.commands()), (0, 0), "{goal:?}");
         let text = report.outcome.to_string();
         assert!(text.contains("job JID_1 \"BIOS\", Running, 40 %"), "{text}");
@@ -181,7 +207,10 @@ async fn person_may_go_on_deliberately_and_then_nothing_is_read() {
 
 #[tokio::test(start_paused = true)]
 async fn f8_updates_that_cannot_be_read_delay_the_power_off_by_seconds_at_most() {
-    for (asked, most) in [(Asked::Fails, s(5)), (Asked::Hangs, s(11))] {
+    for (asked, most) in [
+        (Asked::Fails(ErrorKind::Timeout), s(5)),
+        (Asked::Hangs, s(11)),
+    ] {
         let bmc = Updating::new(asked.clone());
         let begun = Instant::now();
         let report = run(&bmc, off(), &mut ()).await;
@@ -200,4 +229,121 @@ async fn power_on_reads_no_updates() {
     let report = run(&bmc, on(), &mut ()).await;
     assert!(report.outcome.is_done(), "{}", report.outcome);
     assert!(!bmc.calls().contains(&"updates".to_owned()));
+}
+
+/// Runs an operation at a BMC that takes its first command without effect, and reports an update from then on.
+async fn run_into(goal: Goal, meanwhile: Meanwhile) -> (Report, Vec<String>) {
+    let bmc = Updating::new(Asked::Later(update(UpdatePhase::Running), meanwhile));
+    let request = OperationRequest {
+        goal,
+        deadline: s(120),
+        ..off()
+    };
+    let report = run(&bmc, request, &mut ()).await;
+    let mut commands = bmc.calls();
+    commands.retain(|call| !["power", "updates"].contains(&&**call));
+    (report, commands)
+}
+
+#[tokio::test(start_paused = true)]
+async fn power_off_is_not_repeated_into_an_update_that_has_begun_since() {
+    let (report, commands) = run_into(off().goal, Meanwhile::StaysOn).await;
+    assert_eq!(commands, ["Off"]);
+    assert_eq!(
+        report.outcome,
+        Outcome::FirmwareUpdate {
+            update: update(UpdatePhase::Running),
+            commands: 1
+        }
+    );
+    let text = report.outcome.to_string();
+    assert!(text.contains("may still take effect"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn host_that_shuts_down_is_not_forced_off_into_an_update() {
+    let soft = Goal::SoftOff {
+        limit: s(10),
+        then_force: true,
+        confirmations: 2,
+        confirm_interval: s(2),
+    };
+    let (report, commands) = run_into(soft, Meanwhile::StaysOn).await;
+    assert_eq!(commands, ["SoftOff"]);
+    assert!(
+        matches!(report.outcome, Outcome::FirmwareUpdate { commands: 1, .. }),
+        "{}",
+        report.outcome
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn cycle_that_finds_an_update_after_its_power_off_leaves_the_host_on() {
+    let cycle = Goal::Cycle {
+        hold_off: s(5),
+        confirmations: 2,
+        confirm_interval: s(2),
+    };
+    let (report, commands) = run_into(cycle.clone(), Meanwhile::StaysOn).await;
+    assert_eq!(commands, ["Off"]);
+    assert!(
+        matches!(report.outcome, Outcome::FirmwareUpdate { commands: 1, .. }),
+        "{}",
+        report.outcome
+    );
+    // The power-off takes effect late.
+    let (report, commands) = run_into(cycle, Meanwhile::GoesOff).await;
+    assert_eq!(commands, ["Off", "On"]);
+    assert!(
+        matches!(report.outcome, Outcome::FirmwareUpdate { commands: 2, .. }),
+        "{}",
+        report.outcome
+    );
+    assert_eq!(report.readings.last().unwrap().state, On);
+}
+
+#[tokio::test(start_paused = true)]
+async fn report_says_that_updates_were_not_known() {
+    let partial = FirmwareUpdates {
+        read: vec!["UpdateService".into()],
+        unread: vec!["tasks: not read in time".into()],
+        ..FirmwareUpdates::default()
+    };
+    for (asked, unknown) in [
+        (Asked::Fails(ErrorKind::Timeout), Some("none")),
+        (Asked::Says(partial), Some("tasks: not read in time")),
+        // Such a BMC never reports them.
+        (Asked::Fails(ErrorKind::Unsupported), None),
+        (Asked::Says(found(&[])), None),
+    ] {
+        let bmc = Updating::new(asked.clone());
+        let report = run(&bmc, off(), &mut ()).await;
+        assert!(report.outcome.is_done(), "{asked:?}: {}", report.outcome);
+        assert_eq!(report.updates_unknown.as_deref(), unknown, "{asked:?}");
+    }
+}
+
+#[test]
+fn slow_bmc_has_more_time_for_its_updates_within_the_deadline() {
+    let limit = |took: Duration, now: Duration| {
+        let mut operation = Operation::new(OperationRequest {
+            deadline: s(120),
+            ..off()
+        });
+        let seen = Observation {
+            state: On,
+            source: PowerSource::Redfish,
+            identity: SystemIdentity::default(),
+            connection: None,
+        };
+        operation.read(Duration::ZERO, took, Ok(seen));
+        operation.updates_limit(now)
+    };
+    let ms = Duration::from_millis;
+    assert_eq!(limit(ms(20), s(1)), s(6));
+    assert_eq!(limit(s(1), s(1)), s(24));
+    assert_eq!(limit(s(9), s(1)), s(30));
+    assert_eq!(limit(s(9), s(60)), s(20), "a third of what is left");
+    assert_eq!(limit(ms(20), s(111)), s(3));
+    assert_eq!(limit(ms(20), s(130)), s(0));
 }

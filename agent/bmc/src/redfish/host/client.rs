@@ -122,8 +122,10 @@ impl Bmc for Redfish {
         self.bounded(|this, call| async move { manager::least_uptime(this.reader(&call)).await })
     }
 
-    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
-        self.bounded(|this, call| async move { updates::read(this.reader(&call)).await })
+    fn firmware_updates(&self, limit: Duration) -> BmcFuture<'_, FirmwareUpdates> {
+        bounded(limit, self.resources.reporter(), |call| async move {
+            updates::read(self.reader(&call), limit).await
+        })
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {

@@ -21,6 +21,14 @@ pub(in crate::redfish) fn job_queue(manager: &Value) -> Option<String> {
         })
 }
 
+/// Whether the manager is an OpenBMC (R40), whose images report their activation in the inventory of firmware.
+pub(in crate::redfish) fn is_openbmc(manager: &Value) -> bool {
+    let oem = manager.get("Oem").and_then(Value::as_object);
+    let by_oem = oem.is_some_and(|oem| oem.keys().any(|key| key.eq_ignore_ascii_case("OpenBmc")));
+    let model = text(manager, "Model");
+    by_oem || model.is_some_and(|model| model.eq_ignore_ascii_case("OpenBmc"))
+}
+
 /// Types of jobs that write firmware (R37).
 const UPDATE_JOBS: &[&str] = &["FirmwareUpdate", "FirmwareRollback", "RepositoryUpdate"];
 

@@ -114,7 +114,10 @@ async fn look(way: &DriverClient, queue: &BmcQueue, until: Instant, seen: &mut O
         seen.identity = Some(identity);
         seen.facts = Some(in_between(way, queue, until, bmc, |bmc| bmc.facts()).await);
         seen.now = Timestamp::now();
-        let updates = in_between(way, queue, until, bmc, |bmc| bmc.firmware_updates()).await;
+        let updates = in_between(way, queue, until, bmc, move |bmc| {
+            bmc.firmware_updates(until.saturating_duration_since(Instant::now()))
+        })
+        .await;
         seen.updates = Some(updates);
     }
 }

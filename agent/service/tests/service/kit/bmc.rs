@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -14,7 +14,7 @@ use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, BootDevice, BootOverride, BootPersistence, BootState,
     ErrorKind, EventLog, Facts, FirmwareUpdate, FirmwareUpdates, HealthRollup, Identify, LogEntry,
     PowerCommand, PowerReading, PowerSource, PowerState, Sensor, SensorHealth, SensorKind,
-    SensorRole, Severity, SystemIdentity,
+    SensorRole, Severity, SystemIdentity, UpdatePhase,
     pdu::{Pdu, PduConfig, PduCredentials},
 };
 use secrecy::{ExposeSecret, SecretString};
@@ -44,6 +44,10 @@ pub(crate) struct FakeBmc {
     pub(crate) refuses: Mutex<Option<(ErrorKind, bool)>>,
     /// The update of firmware that it reports; `None`: it reports none at all.
     pub(crate) update: Mutex<Option<FirmwareUpdate>>,
+    /// That update runs only once a power-off was received.
+    pub(crate) flashes_later: AtomicBool,
+    /// Why its updates cannot be read, if they cannot.
+    pub(crate) updates_unread: Mutex<Option<&'static str>>,
     /// Uptime of the BMC; `None`: the BMC does not report it.
     pub(crate) uptime: Mutex<Option<Duration>>,
     /// It refuses a power-off of a host that is off as already off.
@@ -95,6 +99,8 @@ impl FakeBmc {
             button: Mutex::new(false),
             refuses: Mutex::new(None),
             update: Mutex::new(None),
+            flashes_later: AtomicBool::new(false),
+            updates_unread: Mutex::new(None),
             uptime: Mutex::new(Some(Duration::from_secs(86_400))),
             refuses_as_off: Mutex::new(false),
             log: Mutex::default(),
@@ -304,14 +310,26 @@ impl Bmc for FakeClient {
         &self.address
     }
 
-    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+    fn firmware_updates(&self, _: Duration) -> BmcFuture<'_, FirmwareUpdates> {
         Box::pin(async {
-            let update = self.bmc.update.lock().unwrap().clone();
+            if let Some(why) = *self.bmc.updates_unread.lock().unwrap() {
+                return Ok(FirmwareUpdates {
+                    unread: vec![why.to_owned()],
+                    ..FirmwareUpdates::default()
+                });
+            }
+            let mut update = self.bmc.update.lock().unwrap().clone();
+            if self.bmc.flashes_later.load(Ordering::SeqCst) && self.bmc.commands().0 == 0 {
+                update = update.map(|update| FirmwareUpdate {
+                    phase: UpdatePhase::AtNextStart,
+                    ..update
+                });
+            }
             match update {
                 Some(update) => Ok(FirmwareUpdates {
                     updates: vec![update],
                     read: vec!["tasks".to_owned()],
-                    unread: Vec::new(),
+                    ..FirmwareUpdates::default()
                 }),
                 None => Err(self.error(ErrorKind::Unsupported, "no updates", false)),
             }

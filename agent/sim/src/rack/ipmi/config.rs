@@ -81,6 +81,8 @@ pub struct IpmiConfig {
     pub strict_sequence: bool,
     /// Completion code of a command for the state that the BMC already assumes; `None`: success.
     pub already: Option<u8>,
+    /// Whether the BMC supports upgrades by HPM.1, and reports an update of firmware as one.
+    pub hpm: bool,
     /// Whether a refusal in RAKP message 2 has tag and console session id 0 (OpenBMC).
     pub refuses_with_tag_zero: bool,
     /// Whether a payload that is aligned already is padded by a whole block (OpenBMC).
@@ -103,6 +105,7 @@ impl Default for IpmiConfig {
             setup_limit: Duration::from_secs(10),
             strict_sequence: false,
             already: None,
+            hpm: false,
             refuses_with_tag_zero: false,
             pads_whole_blocks: false,
             seed: 1,
@@ -135,6 +138,7 @@ impl IpmiConfig {
             GuidSource::Canned => std::array::from_fn(|i| u8::try_from(i + 1).unwrap_or(u8::MAX)),
         };
         config.serial.clone_from(&host.serial);
+        config.hpm = host.bmc.hpm;
         config.users = vec![User {
             name: host.bmc.username.clone(),
             password: host.bmc.password.clone(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::rack::power::{Answer, Change, Machine, PowerTimings, Transition};
+use crate::rack::power::{Answer, Change, FlashState, Machine, PowerTimings, Transition};
 use crate::rack::{PowerState, ResetType, SimHost};
 
 /// A machine that a BMC may read and switch.
@@ -19,6 +19,10 @@ pub trait HostPower: Send {
     /// The power state that its BMC assumes, if the BMC keeps one for several protocols.
     fn believed(&mut self, now: Instant) -> PowerState {
         self.power(now)
+    }
+    /// How far the update of its firmware is; `None`: there is none.
+    fn flash(&self) -> Option<FlashState> {
+        None
     }
     /// Executes a command of the user `by`.
     fn command(&mut self, now: Instant, reset: ResetType, by: &str) -> Answer;
@@ -157,6 +161,10 @@ impl HostPower for SimHost {
 
     fn believed(&mut self, _: Instant) -> PowerState {
         self.believed_power()
+    }
+
+    fn flash(&self) -> Option<FlashState> {
+        self.flash_state()
     }
 
     fn command(&mut self, _: Instant, reset: ResetType, by: &str) -> Answer {

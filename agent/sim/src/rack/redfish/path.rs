@@ -3,7 +3,7 @@
 //! Pure. Owns: the paths of a profile, and the methods of each. The content is in `documents`.
 
 use super::{
-    documents::{JOB, TASK},
+    documents::{IMAGES, JOB, TASK},
     profile::{Allowable, Profile, Telemetry, UpdatePlace},
     recording::{self, Recording},
 };
@@ -45,6 +45,8 @@ pub(super) enum ResourcePath<'a> {
     Entry(&'a str),
     ClearLog,
     UpdateService,
+    Images,
+    Image(&'static str),
     TaskService,
     Tasks,
     /// The only task: the update of firmware.
@@ -96,6 +98,11 @@ pub(super) fn find<'a>(profile: &Profile, path: &'a str) -> Option<ResourcePath<
         ["Managers"] => Some(ResourcePath::Managers),
         ["Managers", id, rest @ ..] if *id == profile.manager_id => manager(profile, rest),
         ["UpdateService"] if profile.updates.is_some() => Some(ResourcePath::UpdateService),
+        ["UpdateService", "FirmwareInventory", rest @ ..]
+            if profile.updates == Some(UpdatePlace::Image) =>
+        {
+            images(rest)
+        }
         ["TaskService", rest @ ..] if profile.updates.is_some() => tasks(rest),
         ["SessionService", rest @ ..] => sessions(rest),
         ["AccountService", rest @ ..] => accounts(rest),
@@ -170,6 +177,17 @@ fn log<'a>(profile: &Profile, rest: &[&'a str]) -> Option<ResourcePath<'a>> {
         ["Entries"] => Some(ResourcePath::Entries),
         ["Entries", id] => Some(ResourcePath::Entry(id)),
         ["Actions", "LogService.ClearLog"] => Some(ResourcePath::ClearLog),
+        _ => None,
+    }
+}
+
+fn images<'a>(rest: &[&'a str]) -> Option<ResourcePath<'a>> {
+    match rest {
+        [] => Some(ResourcePath::Images),
+        [id] => {
+            let known = IMAGES.iter().find(|known| *known == id)?;
+            Some(ResourcePath::Image(known))
+        }
         _ => None,
     }
 }

@@ -165,6 +165,9 @@ pub enum UpdatePlace {
     Jobs,
     /// As the state of iLO's `UpdateService`.
     Service,
+    /// As the state of an image in the inventory of firmware: an update of OpenBMC that was not begun over Redfish, and
+    /// so is no task.
+    Image,
 }
 
 /// Behaviour of one BMC product.

@@ -12,6 +12,7 @@ use crate::{
     checks::nodes,
     fleet::placement::PolicyFacts,
     limits::power_policy::{Budget, Domain, Schedule},
+    remediation::{OnUpdate, UpdateRules},
 };
 
 const MINUTE: i64 = 60;
@@ -401,4 +402,59 @@ fn earlier_remediations_count_for_cooldown_and_attempts() {
         (ended.outcome, ended.begun),
         (RehearsalOutcome::Exhausted, None)
     );
+}
+
+/// A Node that fails at 100 s, under these rules, with an update from 150 s on.
+fn failure_during_update(rules: Option<UpdateRules>, to: Option<i64>) -> RehearsalReport {
+    let policy = PowerPolicy {
+        name: "p".into(),
+        firmware_update: rules,
+        ..PowerPolicy::default()
+    };
+    let mut rehearsal = fleet(check("100%"), vec![policy]);
+    rehearsal.assume_update("n0", at(150), to.map(at));
+    put(&mut rehearsal, "n0", "Unknown", 100);
+    rehearsal.finish(at(300 * MINUTE))
+}
+
+#[test]
+fn host_is_not_switched_while_its_firmware_is_assumed_to_be_updated() {
+    let report = failure_during_update(None, Some(30 * MINUTE));
+    let one = &report.remediations[0];
+    assert_eq!(one.begun, Some(at(30 * MINUTE)), "{one:#?}");
+    assert!(one.held[0].message.contains("firmware"), "{one:#?}");
+    // A policy that proceeds.
+    let proceeds = UpdateRules {
+        on_running: OnUpdate::Proceed,
+        ..UpdateRules::default()
+    };
+    let report = failure_during_update(Some(proceeds), Some(30 * MINUTE));
+    assert_eq!(
+        report.remediations[0].begun,
+        Some(report.remediations[0].requested)
+    );
+    // One that waits for some time.
+    let for_some_time = UpdateRules {
+        proceed_after: Some(Duration::from_secs(600)),
+        ..UpdateRules::default()
+    };
+    let report = failure_during_update(Some(for_some_time), Some(30 * MINUTE));
+    let one = &report.remediations[0];
+    let begun = one.begun.unwrap().duration_since(one.requested);
+    assert_eq!(begun.as_secs(), 600);
+}
+
+#[test]
+fn assumed_update_that_hangs_waits_for_a_person_or_for_the_policy() {
+    let report = failure_during_update(None, None);
+    let one = &report.remediations[0];
+    assert_eq!((one.begun, one.outcome), (None, RehearsalOutcome::Waiting));
+    let goes_on = UpdateRules {
+        on_stalled: OnUpdate::Proceed,
+        ..UpdateRules::default()
+    };
+    let report = failure_during_update(Some(goes_on), None);
+    let one = &report.remediations[0];
+    let begun = one.begun.unwrap().duration_since(one.requested);
+    assert_eq!(begun.as_secs(), 1800, "{one:#?}");
 }

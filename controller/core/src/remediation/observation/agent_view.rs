@@ -67,6 +67,14 @@ pub enum OperationOutcome {
         /// The outcome, as a clause for messages.
         why: String,
     },
+    /// The BMC reports an update of firmware that runs, after commands of this operation were sent: the host may still
+    /// go off by them, and nothing more was sent.
+    UpdateAfterCommand {
+        /// The update.
+        update: FirmwareUpdate,
+        /// The outcome, as a clause for messages.
+        why: String,
+    },
     /// The operation was cancelled.
     Cancelled,
     /// The agent was restarted during the operation.

@@ -118,6 +118,7 @@ pub enum Reason {
     CheckingFirmware,
     FirmwareUpdateRunning(String),
     FirmwareUpdateUnknown(String),
+    UpdateDuringPowerOff(String),
     BootingThroughUpdate(String),
 }
 

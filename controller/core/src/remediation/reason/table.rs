@@ -581,6 +581,18 @@ impl Reason {
                     )
                 ),
             ),
+            Self::UpdateDuringPowerOff(what) => row(
+                Outside,
+                format_args!(
+                    "an update of the firmware of the host was seen after a power-off or a shutdown had been sent: {what}. \
+                     The host may be going down in order, so nothing more is sent before the end of the update{}",
+                    way_out(
+                        what,
+                        "; to switch the host off all the same: kubectl rackhand approve",
+                        ", or before the time in spec.firmwareUpdate of a PowerPolicy is over"
+                    )
+                ),
+            ),
             Self::FirmwareUpdateUnknown(why) => row(
                 Outside,
                 format_args!(

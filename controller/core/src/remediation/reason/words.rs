@@ -54,6 +54,7 @@ fn ignored(reason: Reason) -> Reason {
         Reason::FenceUnconfirmed(why) => Reason::FenceUnconfirmed(said(why)),
         Reason::FirmwareUpdateRunning(what) => Reason::FirmwareUpdateRunning(said(what)),
         Reason::FirmwareUpdateUnknown(why) => Reason::FirmwareUpdateUnknown(said(why)),
+        Reason::UpdateDuringPowerOff(what) => Reason::UpdateDuringPowerOff(said(what)),
         Reason::OtherNodeOnHost(what) => Reason::OtherNodeOnHost(said(what)),
         Reason::OwnerDoesNotReportOff(state) => Reason::OwnerDoesNotReportOff(said(state)),
         Reason::OwnerDoesNotSwitchOn(state) => Reason::OwnerDoesNotSwitchOn(said(state)),

@@ -190,6 +190,7 @@ impl StepContext<'_> {
                 OperationOutcome::Unconfirmed { why }
                 | OperationOutcome::Failed { why }
                 | OperationOutcome::FirmwareUpdate { why, .. }
+                | OperationOutcome::UpdateAfterCommand { why, .. }
                 | OperationOutcome::IdentityMismatch { why } => why.clone(),
                 OperationOutcome::Cancelled => "cancelled by an operator".into(),
                 OperationOutcome::Interrupted => "the agent was restarted".into(),

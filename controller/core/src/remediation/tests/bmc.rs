@@ -113,6 +113,7 @@ impl World {
                     answer: "204".into(),
                     since_start_ms: u64::try_from(at).unwrap(),
                     proof: Some(OffProof::Taken),
+                    updates_unknown: None,
                 });
                 op.outcome = Some(OperationOutcome::Confirmed { readings, taken });
             } else if now >= op.deadline {

@@ -48,6 +48,7 @@ pub(super) fn mk_taken() -> CommandTaken {
         answer: "204".into(),
         since_start_ms: 9000,
         proof: Some(OffProof::Taken),
+        updates_unknown: None,
     }
 }
 

@@ -276,3 +276,179 @@ fn health_check_that_may_end_the_wait_is_named() {
     let text = waits(&o, &s, 2).0.to_string();
     assert!(text.contains("escalatingRemediations"), "{text}");
 }
+
+/// An operation that found an update after it had sent a command.
+fn mk_update_after_command(percent: u8) -> OperationView {
+    OperationView::Finished {
+        outcome: OperationOutcome::UpdateAfterCommand {
+            update: mk_update(percent),
+            why: "firmware is being updated".into(),
+        },
+        commands_sent: 1,
+    }
+}
+
+/// A remediation whose power-off found an update after its first command, and waits.
+fn mk_interrupted_off(o: &mut Observation) -> State {
+    let mut s = mk_state(Step::PoweringOff);
+    s.agent_holds = true;
+    o.operation = Some(mk_update_after_command(10));
+    let (s, reason) = writes(o, &s, 5);
+    assert_eq!(
+        (s.step, reason.label()),
+        (Step::PoweringOff, "UpdateDuringPowerOff")
+    );
+    o.operation = None;
+    s
+}
+
+#[test]
+fn update_after_a_command_keeps_the_hold_and_costs_no_try() {
+    let mut o = Observation {
+        bmh: mk_held().bmh,
+        ..mk_checked()
+    };
+    let before = operation_id(UID, &mk_state(Step::PoweringOff));
+    let mut s = mk_interrupted_off(&mut o);
+    assert!(s.agent_holds && s.failure.is_none());
+    assert_eq!((s.tries, s.attempt.update_refusals), (0, 0));
+    assert_ne!(operation_id(UID, &s), before, "an id is used once");
+    let (reason, until) = waits(&o, &s, 6);
+    assert!(reason.is_blocked() && reason.has_no_deadline());
+    let text = reason.to_string();
+    assert!(text.contains("going down in order"), "{text}");
+    assert!(text.contains("job JID_1 \"BIOS\", Running, 10 %"), "{text}");
+    assert_eq!(until, 35);
+    // It is no power-off that failed, however long the update takes, and no operation is begun for it.
+    for round in 1..20 {
+        let now = 35 * round;
+        assert_eq!(does(&o, &s, now), Command::ReadUpdates, "round {round}");
+        running(&mut o, now, 10 + u8::try_from(round).unwrap());
+        s = writes(&o, &s, now).0;
+        assert_eq!(waits(&o, &s, now).0.label(), "UpdateDuringPowerOff");
+        assert_eq!((s.step, s.tries), (Step::PoweringOff, 0), "round {round}");
+    }
+    // It has ended.
+    reads(&mut o, 700, UpdateStatus::Idle);
+    s = writes(&o, &s, 700).0;
+    assert_eq!(s.attempt.update, None);
+    assert!(matches!(
+        does(&o, &s, 701),
+        Command::PowerOff {
+            during_update: false,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn refusal_after_a_shutdown_was_asked_for_keeps_the_hold() {
+    let mut o = Observation {
+        bmh: mk_held().bmh,
+        ..mk_checked()
+    };
+    let mut s = mk_state(Step::PoweringOff);
+    s.agent_holds = true;
+    s.attempt.soft_off = true;
+    o.operation = Some(OperationView::Finished {
+        outcome: OperationOutcome::FirmwareUpdate {
+            update: mk_update(1),
+            why: "firmware is being updated".into(),
+        },
+        commands_sent: 0,
+    });
+    let (s, reason) = writes(&o, &s, 5);
+    assert_eq!(
+        (s.step, reason.label()),
+        (Step::PoweringOff, "UpdateDuringPowerOff")
+    );
+}
+
+#[test]
+fn shutdown_that_an_update_refused_was_not_asked_for() {
+    let mut o = Observation {
+        bmh: mk_held().bmh,
+        ..mk_checked()
+    };
+    policy(&mut o).soft_off_timeout = secs(60);
+    let mut s = mk_state(Step::ShuttingDown);
+    s.agent_holds = true;
+    s.attempt.soft_off = true;
+    o.operation = Some(OperationView::Finished {
+        outcome: OperationOutcome::FirmwareUpdate {
+            update: mk_update(1),
+            why: "firmware is being updated".into(),
+        },
+        commands_sent: 0,
+    });
+    let (s, _) = writes(&o, &s, 5);
+    assert_eq!((s.step, s.attempt.soft_off), (Step::PoweringOff, false));
+}
+
+#[test]
+fn person_or_policy_ends_the_wait_after_a_command() {
+    let mut o = Observation {
+        bmh: mk_held().bmh,
+        ..mk_checked()
+    };
+    let s = mk_interrupted_off(&mut o);
+    o.approved = true;
+    assert!(matches!(
+        does(&o, &s, 35),
+        Command::PowerOff {
+            during_update: true,
+            ..
+        }
+    ));
+    o.approved = false;
+    o.update_rules.proceed_after = Some(secs(60));
+    assert_eq!(does(&o, &s, 35), Command::ReadUpdates);
+    assert!(matches!(
+        does(&o, &s, 65),
+        Command::PowerOff {
+            during_update: true,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn remediation_withdrawn_while_it_waits_switches_the_host_on_again() {
+    let mut o = Observation {
+        bmh: mk_held().bmh,
+        ..mk_checked()
+    };
+    let s = mk_interrupted_off(&mut o);
+    o.object.deleting = true;
+    let (s, _) = writes(&o, &s, 6);
+    assert_eq!(s.step, Step::PoweringOn);
+}
+
+#[test]
+fn off_with_unknown_updates_is_said_and_recorded() {
+    let mut o = Observation {
+        bmh: mk_held().bmh,
+        ..mk_checked()
+    };
+    let mut s = mk_state(Step::PoweringOff);
+    s.agent_holds = true;
+    let why = "tasks: not read in time";
+    o.operation = Some(OperationView::Finished {
+        outcome: OperationOutcome::Confirmed {
+            readings: mk_proof(),
+            taken: Some(CommandTaken {
+                updates_unknown: Some(why.into()),
+                ..mk_taken()
+            }),
+        },
+        commands_sent: 1,
+    });
+    let d = decide(&o, Some(&s), at(5));
+    assert_eq!(d.state.step, Step::ConfirmingOff);
+    let warns = |note: &Note| {
+        note.warning && note.reason == "FirmwareUpdateUnknown" && note.message.contains(why)
+    };
+    assert!(d.notes.iter().any(warns), "{:?}", d.notes);
+    let stored = serde_json::to_string(&d.state).unwrap();
+    assert!(stored.contains(why), "{stored}");
+}

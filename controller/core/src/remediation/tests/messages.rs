@@ -39,6 +39,7 @@ fn all() -> Vec<Reason> {
         Reason::CheckingFirmware,
         Reason::FirmwareUpdateRunning("job JID_1, Running, 40 %".into()),
         Reason::FirmwareUpdateUnknown("the BMC does not answer".into()),
+        Reason::UpdateDuringPowerOff("job JID_1, Running".into()),
         Reason::BootingThroughUpdate("job JID_1, Running".into()),
         Reason::ControlPlaneQuorum("1 of 3".into()),
         Reason::AgentUnreachable("rack r1 is not connected".into()),

@@ -13,7 +13,10 @@ mod trace;
 
 use std::time::Duration;
 
-use rackhand_core::rehearsal::{Difference, Rehearsal, RehearsalReport, compare};
+use rackhand_core::{
+    limits::power_policy::PowerPolicy,
+    rehearsal::{Difference, Rehearsal, RehearsalReport, compare},
+};
 use serde::Serialize;
 
 use crate::serve::explain::ExplainError;
@@ -35,6 +38,19 @@ pub struct RehearsalInput {
     pub history: Vec<(String, String)>,
     /// How long each remediation is assumed to take.
     pub takes: Duration,
+    /// Updates of firmware that are assumed.
+    pub updates: Vec<AssumedUpdate>,
+}
+
+/// An update of firmware that is assumed, because a history contains none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AssumedUpdate {
+    /// Name of the Node of its host.
+    pub node: String,
+    /// When it begins.
+    pub from: jiff::Timestamp,
+    /// When it ends; `None`: it hangs.
+    pub to: Option<jiff::Timestamp>,
 }
 
 /// The result of one or two rehearsals.
@@ -62,7 +78,7 @@ pub struct Rehearsed {
 pub fn rehearse(input: &RehearsalInput) -> Result<Rehearsed, ExplainError> {
     let history = History::read(&input.history)?;
     let mut notes = Vec::new();
-    let report = rehearse_with(&input.files, &history, input.takes, &mut notes)?;
+    let report = rehearse_with(&input.files, &history, input, &mut notes)?;
     let mut rehearsed = Rehearsed {
         report,
         compared: None,
@@ -71,7 +87,7 @@ pub fn rehearse(input: &RehearsalInput) -> Result<Rehearsed, ExplainError> {
     };
     if !input.compared.is_empty() {
         let notes = &mut rehearsed.notes;
-        let other = rehearse_with(&input.compared, &history, input.takes, notes)?;
+        let other = rehearse_with(&input.compared, &history, input, notes)?;
         rehearsed.differences = compare(&rehearsed.report, &other);
         rehearsed.compared = Some(other);
     }
@@ -83,7 +99,7 @@ pub fn rehearse(input: &RehearsalInput) -> Result<Rehearsed, ExplainError> {
 fn rehearse_with(
     files: &[(String, String)],
     history: &History,
-    takes: Duration,
+    input: &RehearsalInput,
     notes: &mut Vec<String>,
 ) -> Result<RehearsalReport, ExplainError> {
     let rules = Rules::read(files, notes)?;
@@ -93,14 +109,34 @@ fn rehearse_with(
         .iter()
         .map(|check| check.rules.clone())
         .collect();
-    let policies = rules.policies.iter().map(|p| p.policy.clone()).collect();
-    let mut rehearsal = Rehearsal::new(checks, policies, takes, history.start);
+    let policies: Vec<PowerPolicy> = rules.policies.iter().map(|p| p.policy.clone()).collect();
+    notes.extend(missing_updates(&policies, &input.updates));
+    let mut rehearsal = Rehearsal::new(checks, policies, input.takes, history.start);
+    for update in &input.updates {
+        rehearsal.assume_update(&update.node, update.from, update.to);
+    }
     rules.remember(&mut rehearsal, history.start);
     let mut timeline = Timeline::new(&rules, history, rehearsal);
     for event in &history.events {
         timeline.apply(event, notes);
     }
     Ok(timeline.finish(history.end))
+}
+
+/// Notes about policies whose rules about updates of firmware have nothing to apply to.
+fn missing_updates(policies: &[PowerPolicy], updates: &[AssumedUpdate]) -> Vec<String> {
+    let with_rules = policies
+        .iter()
+        .filter(|policy| policy.firmware_update.is_some());
+    let with_rules = with_rules.filter(|_| updates.is_empty());
+    let note = |policy: &PowerPolicy| {
+        format!(
+            "PowerPolicy {}: a history contains no updates of firmware, so spec.firmwareUpdate holds nothing; \
+             --assume-update says when one runs",
+            policy.name
+        )
+    };
+    with_rules.map(note).collect()
 }
 
 /// Notes about checks of Machines that the history does not contain.

@@ -17,8 +17,9 @@ use crate::{
 /// Timeout of one reading of a BMC. A longer one would delay the monitoring of the hold.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Timeout of one reading of the updates of a host, which takes several remediations to its BMC.
-const UPDATES_TIMEOUT: Duration = Duration::from_secs(8);
+/// Longest time of one reading of the updates of a host, which takes many requests to its BMC. The agent gives it less
+/// at a BMC that is not slow.
+const UPDATES_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// Time that a BMC has to answer after the outlets of its host have. The reading of the outlets must not
 /// become too old for a taint (`LATEST_READING_AGE` of the core) because a BMC without power is silent.

@@ -171,6 +171,28 @@ pub(super) fn of_resource(source: &str, body: &Value) -> Option<FirmwareUpdate> 
     })
 }
 
+/// The image of an OpenBMC that is being activated (R40); `None`: it is not.
+pub(super) fn of_software(image: &Value) -> Option<FirmwareUpdate> {
+    let update = of_resource(&format!("software {}", id(image)), image)?;
+    let version = words(text(image, "Version"));
+    Some(FirmwareUpdate {
+        name: match (update.name.is_empty(), version.is_empty()) {
+            (_, true) => update.name,
+            (true, false) => version,
+            (false, false) => format!("{} {version}", update.name),
+        },
+        ..update
+    })
+}
+
+/// Whether a task or a job is at work, or waits for something; others have ended.
+pub(super) fn is_alive(member: &Value) -> bool {
+    let by_task = text(member, "TaskState").map(|state| !is_one_of(&state, ENDED));
+    let by_job = || text(member, "JobState").map(|state| vendor::job_phase(&state).is_some());
+    let by_queue = || text(member, "State").map(|state| vendor::queued_phase(&state).is_some());
+    by_task.or_else(by_job).or_else(by_queue).unwrap_or(false)
+}
+
 /// The update that the `UpdateService` reports.
 pub(super) fn of_service(service: &Value) -> Option<FirmwareUpdate> {
     let source = "UpdateService";
@@ -195,7 +217,9 @@ pub(super) fn fuzz(body: &Value) {
         of_job(body),
         of_queued(body),
         of_service(body),
+        of_software(body),
     ];
+    let _ = is_alive(body);
     for update in found.into_iter().flatten() {
         assert!(update.percent.is_none_or(|percent| percent <= 100));
         assert!(update.message.chars().count() <= MAX_WORDS + 3);

@@ -4,43 +4,61 @@
 //! that cannot be read for one without updates.
 
 mod document;
+mod order;
+
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
 
 use super::{manager::managed_by, resources::Reader};
 use crate::{
     BmcError, ErrorKind, FirmwareUpdate, FirmwareUpdates,
     redfish::{
         protocol::{
-            document::{Collection, link},
+            document::{Collection, link, text},
             errors,
+            response::Answer,
         },
         vendor,
     },
 };
 
-/// Members of a collection that are read one by one, the last ones first: BMCs add new tasks at the end.
-const MAX_MEMBERS: usize = 6;
+/// Members of a collection that have ended, after which no more of them is read one by one.
+const MAX_ENDED: usize = 6;
+/// Members of a collection that are read one by one.
+const MAX_MEMBERS: usize = 16;
+/// Pages of a collection that are read.
+const MAX_PAGES: usize = 4;
 /// Members of an expanded collection that are looked at.
 const MAX_EXPANDED: usize = 256;
 /// Managers of a system that are read.
 const MAX_MANAGERS: usize = 2;
 const READING: &str = "reading the updates of firmware";
+const LATE: &str = "not read in time";
 
-/// Reads the updates, and ends early at the first one that runs.
+/// Reads the updates, ends early at the first one that runs, and shortly before `limit` with what was read until then.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Unsupported`]: the BMC has no resource that would report one.
-pub(super) async fn read(reader: Reader<'_>) -> Result<FirmwareUpdates, BmcError> {
+pub(super) async fn read(reader: Reader<'_>, limit: Duration) -> Result<FirmwareUpdates, BmcError> {
+    let now = Instant::now();
     let mut survey = Survey {
         reader,
+        until: now + (limit - limit / 10),
+        answered: now,
         found: FirmwareUpdates::default(),
+        inventory: None,
     };
     survey.run().await?;
     if survey.found.read.is_empty() && survey.found.unread.is_empty() {
         let message = format!("{READING}: the BMC has neither an UpdateService nor a TaskService");
         return Err(reader.error(ErrorKind::Unsupported, message));
+    }
+    if survey.found.silence.is_some() {
+        survey.count_silence();
     }
     Ok(survey.found)
 }
@@ -48,7 +66,22 @@ pub(super) async fn read(reader: Reader<'_>) -> Result<FirmwareUpdates, BmcError
 /// One reading, and what it has found so far.
 struct Survey<'a> {
     reader: Reader<'a>,
+    /// No request is sent or waited for after this.
+    until: Instant,
+    /// The last response.
+    answered: Instant,
     found: FirmwareUpdates,
+    /// The inventory of firmware of the `UpdateService`.
+    inventory: Option<String>,
+}
+
+/// A collection as far as it was read.
+struct Members {
+    /// Its members, where the service includes them.
+    documents: Vec<Value>,
+    links: Vec<String>,
+    /// Whether pages are left.
+    has_more: bool,
 }
 
 impl Survey<'_> {
@@ -58,49 +91,90 @@ impl Survey<'_> {
         if root.update_service.is_none() && root.tasks.is_none() {
             return Ok(());
         }
+        let expand = root.features.expand;
         let mut push_uris = Vec::new();
         if let Some(service) = self.document("UpdateService", root.update_service).await {
             self.found.updates.extend(document::of_service(&service));
             push_uris = document::push_uris(&service);
+            self.inventory = link(&service, &["FirmwareInventory"]);
             if self.is_running() {
                 return Ok(());
             }
             if let Some(queue) = vendor::update_queue(&service) {
-                let members = self.members("queue of updates", Some(queue)).await;
-                self.add(&members, document::of_queued);
+                self.members(
+                    "queue of updates",
+                    &queue,
+                    expand,
+                    MAX_ENDED,
+                    document::of_queued,
+                )
+                .await;
             }
         }
-        if let Some(service) = self.document("TaskService", root.tasks).await {
-            let tasks = link(&service, &["Tasks"]);
-            let members = self.members("tasks", tasks).await;
-            self.add(&members, |task| document::of_task(task, &push_uris));
+        if let Some(service) = self.document("TaskService", root.tasks).await
+            && let Some(tasks) = link(&service, &["Tasks"])
+        {
+            let of_task = |task: &Value| document::of_task(task, &push_uris);
+            self.members("tasks", &tasks, expand, MAX_ENDED, of_task)
+                .await;
         }
         if self.is_running() {
             return Ok(());
         }
-        let system = self.reader.system().await?;
-        let by_system = document::of_resource("system", &system.body);
+        let system = match self.system().await {
+            Ok(system) => system,
+            Err(why) => {
+                self.cannot_read("system", &why);
+                return Ok(());
+            }
+        };
+        let by_system = document::of_resource("system", &system);
         self.found.updates.extend(by_system);
-        for manager in managed_by(&system.body).into_iter().take(MAX_MANAGERS) {
+        for manager in managed_by(&system).into_iter().take(MAX_MANAGERS) {
             if self.is_running() {
                 return Ok(());
             }
-            self.manager(manager).await;
+            self.manager(&manager, expand).await;
         }
         Ok(())
     }
 
-    async fn manager(&mut self, link: String) {
-        let Some(manager) = self.optional("manager", &link).await else {
+    async fn system(&mut self) -> Result<Value, String> {
+        match timeout_at(self.until, self.reader.system()).await {
+            Ok(Ok(system)) => {
+                self.count_silence();
+                Ok(system.body)
+            }
+            Ok(Err(error)) => Err(error.kind.label().to_owned()),
+            Err(_) => Err(LATE.to_owned()),
+        }
+    }
+
+    async fn manager(&mut self, link: &str, expand: Option<&str>) {
+        let Some(manager) = self.optional("manager", link).await else {
             return;
         };
         let by_manager = document::of_resource("manager", &manager);
         self.found.updates.extend(by_manager);
-        if !self.is_running()
-            && let Some(queue) = vendor::job_queue(&manager)
+        if self.is_running() {
+            return;
+        }
+        if let Some(queue) = vendor::job_queue(&manager) {
+            self.members("jobs", &queue, expand, MAX_ENDED, document::of_job)
+                .await;
+        }
+        // Other makes list dozens of components there, and report their updates as tasks or jobs.
+        if vendor::is_openbmc(&manager)
+            && let Some(inventory) = self.inventory.take()
         {
-            let members = self.members("jobs", Some(queue)).await;
-            self.add(&members, document::of_job);
+            self.members(
+                "firmware inventory",
+                &inventory,
+                expand,
+                MAX_MEMBERS,
+                document::of_software,
+            )
+            .await;
         }
     }
 
@@ -108,9 +182,31 @@ impl Survey<'_> {
         self.found.running().is_some()
     }
 
-    fn add(&mut self, members: &[Value], update: impl Fn(&Value) -> Option<FirmwareUpdate>) {
-        let updates = members.iter().filter_map(update);
-        self.found.updates.extend(updates.take(crate::MAX_UPDATES));
+    /// The BMC has answered, or the reading has ended.
+    fn count_silence(&mut self) {
+        let now = Instant::now();
+        let silence = now.saturating_duration_since(self.answered);
+        self.found.silence = self.found.silence.max(Some(silence));
+        self.answered = now;
+    }
+
+    fn cannot_read(&mut self, what: &str, why: &str) {
+        let text = format!("{what}: {why}");
+        if !self.found.unread.contains(&text) {
+            self.found.unread.push(text);
+        }
+    }
+
+    /// A response; `None`: the time is over.
+    async fn get(&mut self, url: &Url) -> Option<Result<Answer, BmcError>> {
+        if Instant::now() >= self.until {
+            return None;
+        }
+        let answer = timeout_at(self.until, self.reader.get(url)).await.ok()?;
+        if answer.is_ok() {
+            self.count_silence();
+        }
+        Some(answer)
     }
 
     /// A resource that counts as a place where updates are seen.
@@ -123,8 +219,12 @@ impl Survey<'_> {
     /// A document. One that does not exist hides nothing; one that cannot be read is recorded.
     async fn optional(&mut self, what: &str, link: &str) -> Option<Value> {
         let answer = match self.reader.resolve(link) {
-            Ok(url) => self.reader.get(&url).await,
-            Err(error) => Err(error),
+            Ok(url) => self.get(&url).await,
+            Err(error) => Some(Err(error)),
+        };
+        let Some(answer) = answer else {
+            self.cannot_read(what, LATE);
+            return None;
         };
         let body = match answer {
             Ok(answer) if matches!(answer.status.as_u16(), 404 | 405 | 410 | 501) => return None,
@@ -134,56 +234,104 @@ impl Survey<'_> {
         match body {
             Ok(body) => Some(body),
             Err(error) => {
-                self.found
-                    .unread
-                    .push(format!("{what}: {}", error.kind.label()));
+                self.cannot_read(what, error.kind.label());
                 None
             }
         }
     }
 
     /// A collection with its members; `None`: the service does not include them, whatever it says of itself.
-    async fn expanded(&self, link: &str) -> Option<Value> {
+    async fn expanded(&mut self, link: &str) -> Option<Value> {
         let url = self.reader.resolve(link).ok()?;
-        let answer = self.reader.get(&url).await.ok()?;
+        let answer = self.get(&url).await?.ok()?;
         errors::document(self.reader.reporter(), READING, answer).ok()
     }
 
-    /// The members of a collection: all in one request where the service can include them, otherwise the last few.
-    async fn members(&mut self, what: &str, link: Option<String>) -> Vec<Value> {
-        let Some(path) = link else { return Vec::new() };
-        let expand = match self.reader.root().await {
-            Ok(root) => root.features.expand,
-            Err(_) => None,
-        };
+    /// The pages of a collection, with its members where the service can include them; `None`: there is none, or it
+    /// cannot be read.
+    async fn pages(&mut self, what: &str, path: &str, expand: Option<&str>) -> Option<Members> {
         let expanded = match expand {
             Some(query) => self.expanded(&format!("{path}?{query}")).await,
             None => None,
         };
-        let body = match expanded {
+        let mut page = match expanded {
             Some(body) => body,
-            None => match self.optional(what, &path).await {
-                Some(body) => body,
-                None => return Vec::new(),
-            },
+            None => self.optional(what, path).await?,
         };
-        let documents = body.get("Members").and_then(Value::as_array);
-        let is_whole = documents.is_some_and(|members| members.iter().any(is_filled));
-        if is_whole {
-            self.found.read.push(what.to_owned());
-            let members = documents.into_iter().flatten().rev();
-            return members.take(MAX_EXPANDED).cloned().collect();
+        let mut all = Members {
+            documents: Vec::new(),
+            links: Vec::new(),
+            has_more: false,
+        };
+        for number in 1..=MAX_PAGES {
+            all.add(&page);
+            let next = text(&page, "Members@odata.nextLink").filter(|next| !next.is_empty());
+            all.has_more = next.is_some();
+            let Some(next) = next.filter(|_| number < MAX_PAGES) else {
+                break;
+            };
+            match self.optional(what, &next).await {
+                Some(body) => page = body,
+                None => break,
+            }
         }
-        let links = Collection::of(&body).unwrap_or_default().members;
-        self.found.read.push(match links.len() {
-            0..=MAX_MEMBERS => what.to_owned(),
-            all => format!("{what} (the last {MAX_MEMBERS} of {all})"),
+        Some(all)
+    }
+
+    /// Looks for updates among the members of a collection: in one request for each page where the service includes
+    /// them, otherwise the newest ones, until so many have ended.
+    async fn members(
+        &mut self,
+        what: &str,
+        path: &str,
+        expand: Option<&str>,
+        most_ended: usize,
+        update: impl Fn(&Value) -> Option<FirmwareUpdate>,
+    ) {
+        let Some(all) = self.pages(what, path, expand).await else {
+            return;
+        };
+        let more = if all.has_more { " and more" } else { "" };
+        if !all.documents.is_empty() {
+            let updates = all.documents.iter().rev().filter_map(update);
+            let updates = updates.take(crate::MAX_UPDATES);
+            self.found.updates.extend(updates);
+            self.found.read.push(match all.has_more {
+                true => format!("{what} ({} and more)", all.documents.len()),
+                false => what.to_owned(),
+            });
+            return;
+        }
+        let (mut read, mut ended) = (0, 0);
+        for link in order::newest_first(&all.links) {
+            if ended >= most_ended || read >= MAX_MEMBERS || self.is_running() {
+                break;
+            }
+            let member = self.optional(what, link).await;
+            read += 1;
+            ended += usize::from(!member.as_ref().is_some_and(document::is_alive));
+            let found = member.as_ref().and_then(&update);
+            self.found.updates.extend(found);
+        }
+        let count = all.links.len();
+        let is_whole = read == count && !all.has_more;
+        self.found.read.push(match is_whole {
+            true => what.to_owned(),
+            false => format!("{what} ({read} of {count}{more})"),
         });
-        let mut members = Vec::new();
-        for link in links.iter().rev().take(MAX_MEMBERS) {
-            members.extend(self.optional(what, link).await);
+    }
+}
+
+impl Members {
+    fn add(&mut self, page: &Value) {
+        let members = page.get("Members").and_then(Value::as_array);
+        if members.is_some_and(|members| members.iter().any(is_filled)) {
+            let room = MAX_EXPANDED.saturating_sub(self.documents.len());
+            let documents = members.into_iter().flatten();
+            self.documents.extend(documents.take(room).cloned());
         }
-        members
+        let links = Collection::of(page).unwrap_or_default().members;
+        self.links.extend(links);
     }
 }
 
@@ -196,5 +344,16 @@ fn is_filled(member: &Value) -> bool {
 #[cfg(feature = "fuzzing")]
 pub(in crate::redfish) fn fuzz(body: &Value) {
     document::fuzz(body);
-    let _ = (vendor::job_queue(body), vendor::update_queue(body));
+    let mut members = Members {
+        documents: Vec::new(),
+        links: Vec::new(),
+        has_more: false,
+    };
+    members.add(body);
+    assert!(order::newest_first(&members.links).count() == members.links.len());
+    let _ = (
+        vendor::job_queue(body),
+        vendor::update_queue(body),
+        vendor::is_openbmc(body),
+    );
 }

@@ -194,13 +194,14 @@ impl Clients {
         .await
     }
 
-    /// Reads the updates of firmware; the caller has exclusive use of the BMC.
+    /// Reads the updates of firmware within a limit; the caller has exclusive use of the BMC.
     pub(crate) async fn firmware_updates(
         &self,
         target: &Target,
+        limit: Duration,
     ) -> Result<FirmwareUpdates, BmcError> {
-        self.ask(target, wall(&target.config), CallKind::Look, |bmc| {
-            bmc.firmware_updates()
+        self.ask(target, limit, CallKind::Look, |bmc| {
+            bmc.firmware_updates(limit)
         })
         .await
     }

@@ -451,8 +451,8 @@ impl Bmc for TargetBmc<'_> {
         Box::pin(self.clients.uptime(self.target))
     }
 
-    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
-        Box::pin(self.clients.firmware_updates(self.target))
+    fn firmware_updates(&self, limit: Duration) -> BmcFuture<'_, FirmwareUpdates> {
+        Box::pin(self.clients.firmware_updates(self.target, limit))
     }
 
     fn close(&self) -> BmcFuture<'_, ()> {
@@ -487,11 +487,13 @@ impl Bmc for HostOutlets<'_> {
         self.outlets.command(command)
     }
 
-    fn firmware_updates(&self) -> BmcFuture<'_, FirmwareUpdates> {
+    fn firmware_updates(&self, limit: Duration) -> BmcFuture<'_, FirmwareUpdates> {
         Box::pin(async move {
+            let begun = Instant::now();
             let queue = self.clients.queue(self.target);
             let _call = queue.call(CallClass::Operation).await;
-            self.clients.firmware_updates(self.target).await
+            let left = limit.saturating_sub(begun.elapsed());
+            self.clients.firmware_updates(self.target, left).await
         })
     }
 

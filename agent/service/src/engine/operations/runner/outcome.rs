@@ -80,7 +80,7 @@ impl Run {
                     message: outcome.message.clone(),
                 });
             }
-            Outcome::FirmwareUpdate(update) => {
+            Outcome::FirmwareUpdate { update, .. } => {
                 outcome.update = Some(update_to_proto(update));
                 outcome.failure = Some(v1::Failure {
                     kind: v1::FailureKind::Refused.into(),
@@ -109,6 +109,12 @@ impl Run {
                 }
             }
         }
+        if let Some(why) = &report.updates_unknown {
+            outcome.message = format!(
+                "{}; when a command was sent, it was not known whether firmware was being updated: {why}",
+                outcome.message
+            );
+        }
         self.with_evidence(outcome, report)
     }
 
@@ -127,6 +133,7 @@ impl Run {
             power_off_taken: taken
                 .map(|(taken, at)| taken_to_proto(taken, begun.saturating_add(*at))),
             off_proof: proof_to_proto(report.proof).into(),
+            updates_unknown: report.updates_unknown.clone().unwrap_or_default(),
             ..outcome
         }
     }
@@ -227,7 +234,7 @@ fn code(outcome: &Outcome) -> v1::OutcomeCode {
         // Stopped by the journal; a shutdown of the agent is reported as an interruption.
         Outcome::Failed(_)
         | Outcome::NeedsPower { .. }
-        | Outcome::FirmwareUpdate(_)
+        | Outcome::FirmwareUpdate { .. }
         | Outcome::Stopped => v1::OutcomeCode::Failed,
         Outcome::IdentityMismatch(_) => v1::OutcomeCode::IdentityMismatch,
         Outcome::Cancelled | Outcome::CallerGone { .. } => v1::OutcomeCode::Cancelled,

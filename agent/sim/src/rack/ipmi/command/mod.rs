@@ -8,6 +8,7 @@ mod boot;
 mod chassis;
 mod dcmi;
 mod fru;
+mod hpm;
 mod sdr;
 mod sel;
 mod storage;
@@ -150,6 +151,7 @@ impl Bmc {
             CHASSIS => self.chassis(caller, request),
             SENSOR => self.sensor(caller, request),
             STORAGE => self.storage(caller, request),
+            GROUP if request.data.first() == Some(&hpm::PICMG) => self.picmg(request),
             GROUP => self.group(caller, request),
             _ => Err(CompletionCode::INVALID_COMMAND.into()),
         }

@@ -21,7 +21,7 @@ use super::{errors, http::response::Answer, path::ResourcePath, service::Call};
 use crate::rack::config::uuid_of;
 
 pub(super) use services::{account, session};
-pub(super) use updates::{JOB, TASK};
+pub(super) use updates::{IMAGES, JOB, TASK};
 
 const ROOT: &str = "/redfish/v1";
 
@@ -94,6 +94,8 @@ pub(super) fn build(call: &Call<'_>, place: ResourcePath<'_>) -> Result<Answer, 
             found(call, entry)?
         }
         ResourcePath::UpdateService => updates::service(profile, host.flash_state()),
+        ResourcePath::Images => updates::images(),
+        ResourcePath::Image(id) => updates::image(id, host.flash_state()),
         ResourcePath::TaskService => updates::task_service(),
         ResourcePath::Tasks => updates::tasks(profile, host.flash_state()),
         ResourcePath::Task => found(call, updates::task(profile, host.flash_state()))?,

@@ -10,8 +10,13 @@ use crate::rack::{
 
 /// Id of the task of an update.
 pub(in crate::rack::redfish) const TASK: &str = "1";
+/// Path of the inventory of firmware.
+const INVENTORY: &str = "UpdateService/FirmwareInventory";
 /// Id of the job of an update.
 pub(in crate::rack::redfish) const JOB: &str = "JID_000000000001";
+
+/// Images in the inventory of firmware: the one that runs, and the one of an update.
+pub(in crate::rack::redfish) const IMAGES: [&str; 2] = ["5ea1b2c3", "9d0e1f2a"];
 
 /// Adds the links to the services to the root.
 pub(super) fn in_root(root: &mut Value, profile: &Profile) {
@@ -52,7 +57,34 @@ pub(super) fn service(profile: &Profile, flash: Option<FlashState>) -> Value {
             service["Oem"]["Hpe"]["FlashProgressPercent"] = json!(percent);
         }
     }
+    if profile.updates == Some(UpdatePlace::Image) {
+        service["FirmwareInventory"] = link(INVENTORY);
+    }
     service
+}
+
+pub(super) fn images() -> Value {
+    collection(INVENTORY, "SoftwareInventory", IMAGES)
+}
+
+/// An image: that of an update is disabled before it is activated, as OpenBMC shows it.
+pub(super) fn image(id: &str, flash: Option<FlashState>) -> Value {
+    let state = match flash {
+        _ if id == IMAGES[0] => "Enabled",
+        Some(FlashState::Running(_)) => "Updating",
+        Some(FlashState::Completed) => "StandbySpare",
+        Some(FlashState::Scheduled) | None => "Disabled",
+    };
+    json!({
+        "@odata.id": at(&format!("{INVENTORY}/{id}")),
+        "@odata.type": "#SoftwareInventory.v1_1_0.SoftwareInventory",
+        "Id": id,
+        "Name": "Software Inventory",
+        "Description": "Host image",
+        "Version": format!("2.18.0-{id}"),
+        "Updateable": true,
+        "Status": {"State": state, "Health": "OK", "HealthRollup": "OK"},
+    })
 }
 
 pub(super) fn task_service() -> Value {

@@ -24,6 +24,13 @@ enum Check {
     Held(Reason, Timestamp),
 }
 
+/// What an operation had sent before it found an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::remediation::step) enum Sent {
+    Nothing,
+    Commands,
+}
+
 impl StepContext<'_> {
     /// Waits, before anything has begun, for the update that was seen.
     pub(in crate::remediation::step) fn held_by_firmware(&self, s: &State) -> Option<Decision> {
@@ -61,7 +68,7 @@ impl StepContext<'_> {
         let reading = self.o.updates.as_ref();
         let Some(reading) = reading.filter(|read| after(read.at, counts_for) > self.now) else {
             let reason = known.map_or(Reason::CheckingFirmware, |watch| {
-                self.update_reason(watch, None)
+                self.update_reason(s, watch, None)
             });
             return Check::First(Box::new(self.act(s.clone(), reason, Command::ReadUpdates)));
         };
@@ -90,7 +97,7 @@ impl StepContext<'_> {
         };
         let hold = rules.hold(&watch, self.o.approved, self.now);
         if known != Some(&watch) {
-            let reason = self.update_reason(&watch, hold.as_ref());
+            let reason = self.update_reason(s, &watch, hold.as_ref());
             // The return of the turn tells it, where one is returned.
             let is_news = known.is_none() && s.step != Step::Holding;
             let mut s = s.clone();
@@ -104,7 +111,7 @@ impl StepContext<'_> {
             None => Check::Free,
             Some(hold) => {
                 let until = hold.until.map_or(next_look, |until| until.min(next_look));
-                Check::Held(self.update_reason(&watch, Some(&hold)), until)
+                Check::Held(self.update_reason(s, &watch, Some(&hold)), until)
             }
         }
     }
@@ -122,26 +129,43 @@ impl StepContext<'_> {
             || s.attempt.update.as_deref().is_some_and(is_let_through)
     }
 
-    /// The agent found an update right before the power-off, and sent nothing: what was begun is taken back, and the
-    /// update is waited for. Once a command may have been sent in this attempt, it is tried again instead.
+    /// The agent found an update right before a command, and did not send it. If nothing was sent before, what was begun
+    /// is taken back, and the update is waited for. Otherwise the host may be going down in order, so the hold stays, and
+    /// the power-off goes on when the update has ended, or a policy or a person lets it through.
     pub(in crate::remediation::step) fn refused_by_firmware(
         &self,
         mut s: State,
         update: &FirmwareUpdate,
         why: &str,
+        sent: Sent,
     ) -> Decision {
-        let nothing_sent = s.step == Step::PoweringOff
-            && s.tries == 0
+        let is_first = s.step == Step::PoweringOff
             && s.attempt.taint.is_none()
-            && s.device() == PowerDevice::Bmc
-            && s.power_off_repeats == s.attempt.update_refusals;
-        if !nothing_sent {
+            && s.device() == PowerDevice::Bmc;
+        if !is_first {
             return self.power_off_failed(s, why, Some(RECHECK_UPDATE));
         }
+        let nothing_sent = sent == Sent::Nothing
+            && !s.attempt.soft_off
+            && s.tries == 0
+            && s.power_off_repeats == s.attempt.update_refusals;
         let known = s.attempt.update.as_deref();
         let watch = UpdateWatch::seen(known, update, self.o.approved, self.now);
+        if !nothing_sent {
+            let is_news = known.is_none();
+            // The id of a finished operation must not be used again.
+            s.power_off_repeats = s.power_off_repeats.saturating_add(1);
+            s.failure = None;
+            s.attempt.update = Some(Box::new(watch));
+            s.retry_at = Some(after(self.now, RECHECK_UPDATE));
+            let reason = self.unconfirmed(&s);
+            return match is_news {
+                true => self.write(s, reason),
+                false => self.quiet_write(s, reason),
+            };
+        }
         let hold = self.o.update_rules.hold(&watch, self.o.approved, self.now);
-        let reason = self.update_reason(&watch, hold.as_ref());
+        let reason = Reason::FirmwareUpdateRunning(self.update_text(&watch, hold.as_ref()));
         if self.holds() {
             return self.act(s, reason, Command::RemoveHold);
         }
@@ -155,6 +179,31 @@ impl StepContext<'_> {
             false => Step::Retrying,
         };
         self.to(s, step, reason)
+    }
+
+    /// Waits with a power-off that has begun: the updates are read here, so that no operation is refused again and
+    /// again.
+    pub(in crate::remediation::step) fn held_during_off(&self, s: &State) -> Option<Decision> {
+        self.waits_for_update(s)?;
+        match self.check_firmware(s) {
+            Check::Free => None,
+            Check::First(d) => Some(*d),
+            Check::Held(why, until) => Some(self.wait(s.clone(), why, until)),
+        }
+    }
+
+    /// Why a power-off that has begun waits: an update was seen after a command was sent. `None`: it does not wait, or
+    /// no longer.
+    pub(in crate::remediation::step) fn waits_for_update(&self, s: &State) -> Option<Reason> {
+        let watch = s.attempt.update.as_deref()?;
+        let has_begun = s.step == Step::PoweringOff
+            && s.attempt.taint.is_none()
+            && s.failure.is_none()
+            && s.device() == PowerDevice::Bmc
+            && s.power_off_repeats > s.attempt.update_refusals;
+        let rules = &self.o.update_rules;
+        let hold = rules.hold(watch, self.o.approved, self.now)?;
+        has_begun.then(|| self.update_reason(s, watch, Some(&hold)))
     }
 
     /// The time for the boot is over, but the host writes firmware: jobs that were scheduled begin with its start. The
@@ -203,7 +252,15 @@ impl StepContext<'_> {
         })
     }
 
-    fn update_reason(&self, watch: &UpdateWatch, hold: Option<&UpdateHold>) -> Reason {
+    fn update_reason(&self, s: &State, watch: &UpdateWatch, hold: Option<&UpdateHold>) -> Reason {
+        let what = self.update_text(watch, hold);
+        match s.step {
+            Step::PoweringOff => Reason::UpdateDuringPowerOff(what),
+            _ => Reason::FirmwareUpdateRunning(what),
+        }
+    }
+
+    fn update_text(&self, watch: &UpdateWatch, hold: Option<&UpdateHold>) -> String {
         let mut what = watch.update.to_string();
         let stalled = hold.and_then(|hold| hold.stalled);
         if let Some(still) = stalled {
@@ -224,7 +281,7 @@ impl StepContext<'_> {
                 "{what}; a timeout of the NodeHealthCheck (escalatingRemediations) may end this remediation meanwhile"
             );
         }
-        Reason::FirmwareUpdateRunning(what)
+        what
     }
 }
 

@@ -10,10 +10,11 @@ use super::super::{
         Mode, OffEvidence, OperationOutcome, OperationView, PowerDevice, Reason, State, Step,
         before_first_off, confirmed_off,
     },
-    Command, Decision, Next, StepContext, after,
+    Command, Decision, Next, Note, StepContext, after,
     evidence::LatestReading,
     operation_id,
 };
+use super::firmware::Sent;
 
 /// Time for an unconfirmed power-off to take effect before a power-on. Otherwise a host that is
 /// still on would count as switched on.
@@ -30,13 +31,16 @@ impl StepContext<'_> {
         if s.attempt.taint.is_none() && (self.withdrawn().is_some() || self.offline().is_some()) {
             return self.withdraw_power_off(s);
         }
-        // Its hold key is taken back.
-        if let Some(OperationView::Finished {
-            outcome: OperationOutcome::FirmwareUpdate { update, why },
-            ..
-        }) = &o.operation
-        {
-            return self.refused_by_firmware(s, update, why);
+        match &o.operation {
+            Some(OperationView::Finished {
+                outcome: OperationOutcome::FirmwareUpdate { update, why },
+                ..
+            }) => return self.refused_by_firmware(s, update, why, Sent::Nothing),
+            Some(OperationView::Finished {
+                outcome: OperationOutcome::UpdateAfterCommand { update, why },
+                ..
+            }) => return self.refused_by_firmware(s, update, why, Sent::Commands),
+            _ => {}
         }
         if let Some(name) = self.hold_missing() {
             let lost = Reason::HoldLost(name.to_owned());
@@ -119,6 +123,9 @@ impl StepContext<'_> {
         if let Some(at) = s.retry_at.filter(|at| *at > self.now) {
             return self.wait(s, reason, at);
         }
+        if let Some(d) = self.held_during_off(&s) {
+            return d;
+        }
         if let Some(d) = self.check_other_node_before_off(&s) {
             return d;
         }
@@ -168,6 +175,9 @@ impl StepContext<'_> {
             }
             (false, _) => "",
         };
+        if let Some(reason) = self.waits_for_update(s) {
+            return reason;
+        }
         match (&s.step, &s.failure) {
             (_, Some(why)) => Reason::FenceUnconfirmed(format!("{why}{used}")),
             (Step::AwaitingConfirmation, None) => {
@@ -216,6 +226,7 @@ impl StepContext<'_> {
             }
             OperationOutcome::Unconfirmed { why }
             | OperationOutcome::FirmwareUpdate { why, .. }
+            | OperationOutcome::UpdateAfterCommand { why, .. }
             | OperationOutcome::Failed { why } => self.bmc_off_failed(s, why),
             OperationOutcome::Cancelled => {
                 self.power_off_failed(s, "the power-off was cancelled", None)
@@ -238,7 +249,25 @@ impl StepContext<'_> {
         s.attempt.lease_at_off = None;
         // A confirmation by a person is not needed, and must not count later.
         s.confirmation_used = self.person_confirms();
-        self.to(s, Step::ConfirmingOff, Reason::WaitingForQuietLease)
+        let unknown = match &s.attempt.off {
+            Some(OffEvidence::Bmc {
+                taken: Some(taken), ..
+            }) => taken.updates_unknown.clone(),
+            _ => None,
+        };
+        let mut d = self.to(s, Step::ConfirmingOff, Reason::WaitingForQuietLease);
+        // The step itself is no Event.
+        if let Some(why) = unknown {
+            d.notes.push(Note {
+                warning: true,
+                reason: Reason::FirmwareUpdateUnknown(String::new()).label(),
+                step: None,
+                message: format!(
+                    "the host was switched off although it was not known whether its firmware was being updated: {why}"
+                ),
+            });
+        }
+        d
     }
 
     /// The power-off by the BMC has ended and proves nothing: the outlets are next, where they are known.

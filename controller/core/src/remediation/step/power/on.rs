@@ -42,6 +42,7 @@ impl StepContext<'_> {
                 OperationOutcome::Unconfirmed { why }
                 | OperationOutcome::Failed { why }
                 | OperationOutcome::FirmwareUpdate { why, .. }
+                | OperationOutcome::UpdateAfterCommand { why, .. }
                 | OperationOutcome::IdentityMismatch { why } => self.power_on_failed(s, why, false),
             };
         }

@@ -170,6 +170,7 @@ impl StepContext<'_> {
             OperationOutcome::IdentityMismatch { why }
             | OperationOutcome::Unconfirmed { why }
             | OperationOutcome::FirmwareUpdate { why, .. }
+            | OperationOutcome::UpdateAfterCommand { why, .. }
             | OperationOutcome::Failed { why } => why.clone(),
             OperationOutcome::Cancelled => "the power-off was cancelled".into(),
             OperationOutcome::Interrupted => {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::super::{
-    super::{Mode, OperationView, PowerDevice, Reason, State, Step},
+    super::{Mode, OperationOutcome, OperationView, PowerDevice, Reason, State, Step},
     Command, Decision, StepContext, after, operation_id,
 };
 
@@ -84,6 +84,16 @@ impl StepContext<'_> {
             operation,
             None | Some(OperationView::Running | OperationView::Staged { .. })
         );
+        if let Some(OperationView::Finished {
+            outcome: OperationOutcome::FirmwareUpdate { .. },
+            ..
+        }) = operation
+        {
+            // The operating system was not asked; the power-off finds the same update, and gives the turn back.
+            let mut s = s;
+            s.attempt.soft_off = false;
+            return self.power_off_next(s);
+        }
         if !runs || until <= self.now || self.operation_lost().is_some() {
             // A power-off of the same host overtakes what still runs.
             return self.power_off_next(s);

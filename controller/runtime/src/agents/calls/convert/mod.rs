@@ -53,11 +53,12 @@ pub(super) fn finished(outcome: &v1::Outcome, observed: &ObservedOperation) -> O
         v1::OutcomeCode::Unconfirmed | v1::OutcomeCode::Unspecified => {
             OperationOutcome::Unconfirmed { why }
         }
-        v1::OutcomeCode::Failed => match &outcome.update {
-            Some(update) if outcome.detail() == v1::OutcomeDetail::FirmwareUpdate => {
-                OperationOutcome::FirmwareUpdate {
-                    update: firmware_update(update),
-                    why,
+        v1::OutcomeCode::Failed => match (&outcome.update, outcome.detail()) {
+            (Some(update), v1::OutcomeDetail::FirmwareUpdate) => {
+                let update = firmware_update(update);
+                match outcome.commands_sent {
+                    0 => OperationOutcome::FirmwareUpdate { update, why },
+                    _ => OperationOutcome::UpdateAfterCommand { update, why },
                 }
             }
             _ => OperationOutcome::Failed { why },
@@ -82,6 +83,7 @@ fn taken(outcome: &v1::Outcome, observed: &ObservedOperation) -> Option<CommandT
         answer: taken.answer.clone(),
         since_start_ms: u64::try_from(since.as_millis()).ok()?,
         proof: proof(outcome.off_proof()),
+        updates_unknown: Some(outcome.updates_unknown.clone()).filter(|why| !why.is_empty()),
     };
     Some(CommandTaken {
         proof: taken.proof.or_else(|| observed.proof(&taken)),

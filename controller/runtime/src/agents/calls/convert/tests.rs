@@ -115,3 +115,40 @@ fn f1_proof_is_read_from_the_outcome_and_an_unknown_one_is_none() {
     assert_eq!(of(0), None);
     assert_eq!(of(99), None, "a proof of a later version");
 }
+
+#[test]
+fn update_is_another_outcome_after_a_command_was_sent() {
+    let of = |commands_sent| {
+        let refused = v1::Outcome {
+            code: v1::OutcomeCode::Failed.into(),
+            detail: v1::OutcomeDetail::FirmwareUpdate.into(),
+            update: Some(v1::FirmwareUpdate::default()),
+            commands_sent,
+            ..v1::Outcome::default()
+        };
+        match finished(&refused, &ObservedOperation::default()) {
+            OperationView::Finished { outcome, .. } => outcome,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(matches!(of(0), OperationOutcome::FirmwareUpdate { .. }));
+    assert!(matches!(of(1), OperationOutcome::UpdateAfterCommand { .. }));
+}
+
+#[test]
+fn evidence_has_why_updates_were_not_known() {
+    let of = |why: &str| {
+        let outcome = v1::Outcome {
+            power_off_taken: Some(v1::CommandTaken {
+                since_start: Some(duration_to_proto(Duration::from_secs(1))),
+                ..v1::CommandTaken::default()
+            }),
+            updates_unknown: why.to_owned(),
+            ..v1::Outcome::default()
+        };
+        let taken = super::taken(&outcome, &ObservedOperation::default());
+        taken.and_then(|taken| taken.updates_unknown)
+    };
+    assert_eq!(of("tasks: timeout").as_deref(), Some("tasks: timeout"));
+    assert_eq!(of(""), None);
+}
