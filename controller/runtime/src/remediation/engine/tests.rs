@@ -831,3 +831,28 @@ async fn l1_step_that_is_passed_at_once_is_shown_once_the_remediation_waits_in_i
         .unwrap();
     assert_eq!(shown_step(&fixture), "Succeeded");
 }
+
+#[tokio::test]
+async fn copy_of_an_earlier_leader_is_not_written_again_for_a_step_that_is_passed_at_once() {
+    let mut on = state(Step::Draining);
+    let fixture = Fixture::new(&on).await;
+    let mut engine = fixture.engine();
+    observed(&mut engine).await;
+    let now = Timestamp::now();
+    on.step = Step::PoweringOn;
+    engine
+        .record(&on, &Reason::PowerOnRunning, now)
+        .await
+        .ok()
+        .unwrap();
+    let before = fixture.objects.get(REMEDIATION).unwrap();
+    let RemediationLoop {
+        recorder,
+        recording,
+        memory,
+        ..
+    } = &mut engine;
+    let restored = recorder.restore(recording, memory, now).await;
+    assert!(restored.is_ok());
+    assert_eq!(fixture.objects.get(REMEDIATION).unwrap(), before);
+}
