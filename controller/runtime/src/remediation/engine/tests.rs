@@ -137,16 +137,16 @@ async fn f7_node_deletion_carries_observed_resource_version() {
 
 #[tokio::test]
 async fn f7_state_write_carries_observed_resource_version() {
-    let fixture = Fixture::new(&state(Step::Draining)).await;
+    let fixture = Fixture::new(&state(Step::ConfirmingOff)).await;
     let mut engine = fixture.engine();
     observed(&mut engine).await;
     fixture.touch(REMEDIATION);
-    let (next, now) = (state(Step::PoweringOn), Timestamp::now());
-    let written = engine.record(&next, &Reason::PowerOnRunning, now).await;
+    let (next, now) = (state(Step::Tainting), Timestamp::now());
+    let written = engine.record(&next, &Reason::Tainting, now).await;
     assert!(is_conflict(&written));
     let there = fixture.objects.get(REMEDIATION).unwrap();
     let step = there.pointer("/status/cursor/step").and_then(Value::as_str);
-    assert_eq!(step, Some("Draining"));
+    assert_eq!(step, Some("ConfirmingOff"));
 }
 
 #[tokio::test]
