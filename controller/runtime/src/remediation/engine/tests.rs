@@ -137,16 +137,16 @@ async fn f7_node_deletion_carries_observed_resource_version() {
 
 #[tokio::test]
 async fn f7_state_write_carries_observed_resource_version() {
-    let fixture = Fixture::new(&state(Step::Draining)).await;
+    let fixture = Fixture::new(&state(Step::ConfirmingOff)).await;
     let mut engine = fixture.engine();
     observed(&mut engine).await;
     fixture.touch(REMEDIATION);
-    let (next, now) = (state(Step::PoweringOn), Timestamp::now());
-    let written = engine.record(&next, &Reason::PowerOnRunning, now).await;
+    let (next, now) = (state(Step::Tainting), Timestamp::now());
+    let written = engine.record(&next, &Reason::Tainting, now).await;
     assert!(is_conflict(&written));
     let there = fixture.objects.get(REMEDIATION).unwrap();
     let step = there.pointer("/status/cursor/step").and_then(Value::as_str);
-    assert_eq!(step, Some("Draining"));
+    assert_eq!(step, Some("ConfirmingOff"));
 }
 
 #[tokio::test]
@@ -867,4 +867,29 @@ async fn l1_step_that_is_passed_at_once_is_shown_once_the_remediation_waits_in_i
         .ok()
         .unwrap();
     assert_eq!(shown_step(&fixture), "Succeeded");
+}
+
+#[tokio::test]
+async fn copy_of_an_earlier_leader_is_not_written_again_for_a_step_that_is_passed_at_once() {
+    let mut on = state(Step::Draining);
+    let fixture = Fixture::new(&on).await;
+    let mut engine = fixture.engine();
+    observed(&mut engine).await;
+    let now = Timestamp::now();
+    on.step = Step::PoweringOn;
+    engine
+        .record(&on, &Reason::PowerOnRunning, now)
+        .await
+        .ok()
+        .unwrap();
+    let before = fixture.objects.get(REMEDIATION).unwrap();
+    let RemediationLoop {
+        recorder,
+        recording,
+        memory,
+        ..
+    } = &mut engine;
+    let restored = recorder.restore(recording, memory, now).await;
+    assert!(restored.is_ok());
+    assert_eq!(fixture.objects.get(REMEDIATION).unwrap(), before);
 }

@@ -217,7 +217,10 @@ impl StateRecorder {
         });
         self.recorded.waits_since = None;
         if is_passed {
-            // Recorded below.
+            // Recorded below. The object still shows what was recorded before, maybe by an earlier leader.
+            if self.recorded.copied.is_none() {
+                self.recorded.copied = before.cloned();
+            }
         } else if scope.id.kind == Kind::PowerRemediation {
             record_power(scope, memory, state, reason, time).await?;
             self.recorded.copied = state.cloned();
