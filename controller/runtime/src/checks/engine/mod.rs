@@ -99,9 +99,8 @@ impl<D: Dialect> CheckEngine<D> {
 
     /// Runs one round: starts due actions, then waits for the next event and applies it.
     pub(super) async fn step(&mut self, inbox: &ChangeQueue) {
-        let mut slice = TimeSlice::begin();
-        self.work_off(&mut slice).await;
         self.dialect.evaluate(&mut self.parts);
+        let mut slice = TimeSlice::begin();
         self.work_off(&mut slice).await;
         while let Some(item) = self.parts.members.pop() {
             self.dialect.turn(&mut self.parts, item);
@@ -122,10 +121,9 @@ impl<D: Dialect> CheckEngine<D> {
             _ = self.events.recv_many(&mut events, BATCH) => {
                 for event in events {
                     self.dialect.handle_event(&mut self.parts, event);
-                    slice.pause_if_over().await;
                 }
             }
-            () = sleep_until(next) => self.fire(&mut slice).await,
+            () = sleep_until(next) => self.fire(),
             Some(done) = self.parts.tasks.join_next() => {
                 if matches!(done, Done::Synced(..)) {
                     // Pending changes of the index are applied before any action is based on it.
@@ -153,13 +151,12 @@ impl<D: Dialect> CheckEngine<D> {
     }
 
     /// Fires all due timers and deadlines.
-    async fn fire(&mut self, slice: &mut TimeSlice) {
+    fn fire(&mut self) {
         let wall = Timestamp::now();
         while let Some((at, key)) = self.parts.schedule.due_deadline(wall) {
             let late = Duration::try_from(wall.duration_since(at)).unwrap_or_default();
             self.parts.context.metrics.observe_lateness(late);
             self.dialect.advance(&mut self.parts, &key, wall);
-            slice.pause_if_over().await;
         }
         let now = self.parts.now();
         while let Some(timer) = self.parts.schedule.due_timer(now) {
@@ -168,11 +165,9 @@ impl<D: Dialect> CheckEngine<D> {
                 Timer::Resync(key) => self.dialect.resync(&mut self.parts, &key),
                 Timer::Dialect(timer) => self.dialect.fire(&mut self.parts, timer),
             }
-            slice.pause_if_over().await;
         }
         for item in self.parts.members.due(now) {
             self.dialect.retry(&mut self.parts, &item);
-            slice.pause_if_over().await;
         }
     }
 

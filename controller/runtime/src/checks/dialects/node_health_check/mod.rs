@@ -94,8 +94,6 @@ type Parts = EngineParts<NodeHealthChecks>;
 #[derive(Default)]
 pub(in crate::checks) struct NodeHealthChecks {
     checks: BTreeMap<Key, NodeCheck>,
-    /// Changes of the index that are left to apply. None is when a check is evaluated (F13).
-    changes: BTreeSet<Change>,
     /// Checks that are evaluated again before the next member is processed.
     dirty: BTreeSet<Key>,
     /// Whether Leases and OpenShift's kinds are watched.
@@ -139,25 +137,17 @@ impl Dialect for NodeHealthChecks {
     fn apply(&mut self, engine: &mut Parts, changes: BTreeSet<Change>) {
         let local = Key::local();
         // The connection is processed first; otherwise Nodes of an unreachable cluster would look deleted.
-        if changes.contains(&Change::Workload(local)) {
+        if changes.contains(&Change::Workload(local.clone())) {
             self.read_connection(&engine.context.index);
         }
-        self.changes.extend(changes);
-    }
-
-    fn work(&mut self, engine: &mut Parts) -> bool {
-        let Some(change) = self.changes.pop_first() else {
-            return false;
-        };
-        match change {
-            Change::Object(Kind::NodeHealthCheck, key) => self.refresh(engine, &key),
-            Change::Object(Kind::HostMaintenance, _) => self.evaluate_all(),
-            Change::Node(cluster, node) if cluster == Key::local() => {
-                self.node_changed(engine, &node);
+        for change in changes {
+            match change {
+                Change::Object(Kind::NodeHealthCheck, key) => self.refresh(engine, &key),
+                Change::Object(Kind::HostMaintenance, _) => self.evaluate_all(),
+                Change::Node(cluster, node) if cluster == local => self.node_changed(engine, &node),
+                _ => {}
             }
-            _ => {}
         }
-        true
     }
 
     fn resync(&mut self, engine: &mut Parts, check: &Key) {
