@@ -92,10 +92,12 @@ impl World {
                 A::Set(Mark::LocatorLED) => {
                     self.led_is_lit = true;
                     self.f.led.lit = Some(now);
+                    self.f.led.out = false;
                 }
                 A::TakeBack(Mark::LocatorLED) => {
                     self.led_is_lit = false;
                     self.f.led.out = true;
+                    self.f.led.lit = None;
                 }
                 A::Set(Mark::Remediation) | A::TakeBack(Mark::Remediation) => {
                     panic!("the remediation has actions of its own")
