@@ -589,7 +589,8 @@ impl Reason {
                     way_out(
                         what,
                         "; to switch the host off all the same: kubectl rackhand approve",
-                        ", or before the time in spec.firmwareUpdate of a PowerPolicy is over"
+                        ", or before the time in spec.firmwareUpdate of a PowerPolicy is over; or delete this object, \
+                         which switches the host on again"
                     )
                 ),
             ),
