@@ -231,7 +231,7 @@ fn hash_attempt<H: Hasher>(attempt: &Attempt, asked: Option<Timestamp>, h: &mut 
     (number, started, power_on_repeats, node_action).hash(h);
     (update, update_refusals, soft_off).hash(h);
     hash_some(eviction.as_ref(), h, |eviction, h| {
-        hash_eviction(eviction, h)
+        hash_eviction(eviction, h);
     });
     (node, lease_at_off, taint, drained.is_some(), on).hash(h);
     (handover, end_reason, outlets).hash(h);
