@@ -32,6 +32,10 @@ pub enum Breakage {
     /// The Nodes that run etcd, and nothing else of a control plane, do not show it, and two of three lose their
     /// kubelets.
     NoEtcdRole,
+    /// Somebody works on the first host, and no health check is told.
+    NotTold,
+    /// Somebody lets the remediation of the first host go on although its pods were to be waited for.
+    PolicyChanged,
 }
 
 impl Breakage {
@@ -39,7 +43,8 @@ impl Breakage {
     fn hung(self) -> usize {
         match self {
             // The second one is healthy, and must stay on.
-            Self::ExchangedBmcs | Self::ForgedIdentities => 1,
+            Self::ExchangedBmcs | Self::ForgedIdentities | Self::NotTold => 1,
+            Self::PolicyChanged => 0,
             _ => 3,
         }
     }
@@ -63,6 +68,11 @@ impl Breakage {
 impl World {
     /// Some hosts hang, so that they are remediated.
     pub(crate) fn begin_breakage(&mut self, breakage: Breakage) {
+        match breakage {
+            Breakage::NotTold => self.work_untold(HostId::at(0)),
+            Breakage::PolicyChanged => self.remediate_against(HostId::at(0)),
+            _ => {}
+        }
         let hung: Vec<HostId> = match breakage {
             Breakage::NoEtcdRole => self.fleet.members().take(2).collect(),
             _ => self.fleet.ids().take(breakage.hung()).collect(),

@@ -58,6 +58,7 @@ impl Site {
             agent_tls_dir: tls.clone(),
             replica: name.to_owned(),
             health_checks: HealthChecks::All,
+            remediation_triggers: true,
             lease_namespace: SYSTEM.to_owned(),
             ..Config::default()
         };

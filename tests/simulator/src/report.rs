@@ -63,6 +63,14 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
+            "maintenances: {}, parked hosts: {}, evicted pods: {}, evictions that a budget forbade: {}",
+            sum(|o| o.counts.maintenances),
+            sum(|o| o.counts.parked),
+            sum(|o| o.counts.evictions),
+            sum(|o| o.counts.blocked_evictions),
+        )?;
+        writeln!(
+            f,
             "requests to the API server: {}, to BMCs: {}, to PDUs: {}, commands that both took: {}",
             sum(|o| o.api_requests),
             sum(|o| o.counts.bmc_calls),

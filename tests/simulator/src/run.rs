@@ -197,6 +197,7 @@ pub(crate) fn set_up(dir: &Path, world: World) -> Result<(Kernel, Arc<Roster>)> 
         world.start_cluster();
         world.start_metal3();
         world.start_person();
+        world.start_planned_work();
     }
     let site = Site::new(dir)?;
     let mut agents = Vec::new();

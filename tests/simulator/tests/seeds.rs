@@ -112,6 +112,16 @@ fn f6_oracle_reports_members_of_etcd_that_are_off_at_one_time() {
 }
 
 #[test]
+fn oracle_reports_health_check_that_acts_while_somebody_works_on_a_host() {
+    is_reported(Breakage::NotTold, &["maintenance: "]);
+}
+
+#[test]
+fn oracle_reports_pods_that_lose_their_power_although_they_are_waited_for() {
+    is_reported(Breakage::PolicyChanged, &["budget: "]);
+}
+
+#[test]
 fn oracle_reports_budget_of_a_policy_that_is_exceeded() {
     is_reported(Breakage::NoPolicy, &["PowerPolicy: "]);
 }

@@ -53,6 +53,8 @@ pub struct Failure {
     pub message: String,
     /// Kind and name of the object that the failure is about.
     pub about: Option<(&'static str, String)>,
+    /// The details of the status, if they are others.
+    pub details: Option<Value>,
 }
 
 impl Failure {
@@ -62,6 +64,7 @@ impl Failure {
             reason,
             message: message.into(),
             about: None,
+            details: None,
         }
     }
 

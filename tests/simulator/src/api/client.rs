@@ -214,6 +214,15 @@ impl World {
                 request.method, request.path
             ));
         }
+        if request.path.ends_with("/eviction") {
+            let counts = &mut self.fleet.oracle.counts;
+            counts.evictions += u64::from(code == 201);
+            counts.blocked_evictions += u64::from(code == 429);
+        }
+        let retry_after = match &reply {
+            Reply::Document(429, object) => object["details"]["retryAfterSeconds"].as_u64(),
+            _ => None,
+        };
         let response = match reply {
             Reply::Document(code, object) => serde_json::to_vec(&*object)
                 .map_err(io::Error::from)
@@ -225,6 +234,13 @@ impl World {
                 response(200, ResponseBody::Watch(body))
             }
         };
+        let response = response.map(|mut response| {
+            if let Some(seconds) = retry_after {
+                let headers = response.headers_mut();
+                headers.insert(http::header::RETRY_AFTER, seconds.into());
+            }
+            response
+        });
         self.settle_changes();
         self.respond(process, response, answer);
     }

@@ -6,6 +6,7 @@
 mod change;
 mod client;
 mod derived;
+mod evictions;
 mod patch;
 mod request;
 pub mod resource;

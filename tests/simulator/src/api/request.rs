@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     change::Failure,
     derived::NODE_LEASES,
-    resource::{LEASES, PODS, Resource, find, group_list, resource_list},
+    resource::{LEASES, Resource, find, group_list, resource_list},
     store::{ApiServer, Key, Part, Table},
     watch::WatchRequest,
 };
@@ -199,16 +199,6 @@ impl ApiServer {
         Ok(Reply::Document(200, object))
     }
 
-    /// Evicts a pod: no budget of pods is simulated.
-    fn evict_pod(&mut self, namespace: &str, name: &str, body: &Value) -> Result<Reply, Failure> {
-        *self.counts.entry(("evict", PODS.plural)).or_default() += 1;
-        if !self.serving.permits(&PODS) {
-            return Err(forbidden("create", &PODS));
-        }
-        let deleted = self.delete(PODS, namespace, name, &body["deleteOptions"])?;
-        Ok(Reply::Document(201, Arc::new(success(&PODS, &deleted))))
-    }
-
     fn read_list(
         &mut self,
         resource: Resource,
@@ -303,7 +293,7 @@ pub(super) fn too_old() -> Failure {
     Failure::new(410, "Expired", "too old resource version")
 }
 
-fn forbidden(verb: &str, resource: &Resource) -> Failure {
+pub(super) fn forbidden(verb: &str, resource: &Resource) -> Failure {
     let message = format!(
         "{}.{} is forbidden: User cannot {verb} resource {:?} in API group {:?}",
         resource.plural, resource.group, resource.plural, resource.group
@@ -335,7 +325,7 @@ pub(super) fn metadata(object: &Value) -> Value {
     })
 }
 
-fn success(resource: &Resource, object: &Value) -> Value {
+pub(super) fn success(resource: &Resource, object: &Value) -> Value {
     let (name, uid) = (&object["metadata"]["name"], &object["metadata"]["uid"]);
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
@@ -350,6 +340,9 @@ pub(super) fn status(failure: &Failure) -> Value {
     });
     if let Some((kind, name)) = &failure.about {
         status["details"] = json!({ "name": name, "kind": kind });
+    }
+    if let Some(details) = &failure.details {
+        status["details"] = details.clone();
     }
     status
 }

@@ -139,6 +139,16 @@ pub const REMEDIATION_STATES: Resource =
     kind(OURS, "v1alpha1", "remediationstates", "RemediationState")
         .cluster_wide()
         .without_status();
+/// Planned work on hosts.
+pub const HOST_MAINTENANCES: Resource =
+    kind(OURS, "v1alpha1", "hostmaintenances", "HostMaintenance");
+/// Budgets of pods.
+pub const POD_DISRUPTION_BUDGETS: Resource = kind(
+    "policy",
+    "v1",
+    "poddisruptionbudgets",
+    "PodDisruptionBudget",
+);
 /// Rackhand's power policies, which have no namespace.
 pub const POWER_POLICIES: Resource =
     kind(OURS, "v1alpha1", "powerpolicies", "PowerPolicy").cluster_wide();
@@ -158,7 +168,8 @@ const OPENSHIFT: &str = "machine.openshift.io";
 const OURS: &str = "rackhand.dev";
 
 /// Every kind that is served.
-pub const RESOURCES: [Resource; 28] = [
+pub const RESOURCES: [Resource; 29] = [
+    HOST_MAINTENANCES,
     REMEDIATION_TRIGGERS,
     NODES,
     NAMESPACES,
@@ -167,12 +178,7 @@ pub const RESOURCES: [Resource; 28] = [
     LEASES,
     VOLUME_ATTACHMENTS,
     kind("events.k8s.io", "v1", "events", "Event").without_status(),
-    kind(
-        "policy",
-        "v1",
-        "poddisruptionbudgets",
-        "PodDisruptionBudget",
-    ),
+    POD_DISRUPTION_BUDGETS,
     kind(
         "apiextensions.k8s.io",
         "v1",

@@ -13,6 +13,12 @@ pub(super) enum Fault {
     HostIsSwitchedOn,
     NodeDeleted,
     RemediationDeleted,
+    MaintenanceBegins,
+    MaintenanceForced,
+    LabelPut,
+    LabelTaken,
+    ReadyRemediated,
+    BudgetForbids,
     BmcSilent,
     BmcSlow,
     BmcReset,
@@ -60,17 +66,18 @@ pub(super) enum Fault {
 use Fault::{
     AgentClock, AgentKilled, AgentPaused, ApiAway, ApiBusy, ApiLinkSilent, ApiLinkSlow, ApiStarts,
     BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff,
-    BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, ControllerClock, ControllerKilled,
-    ControllerPaused, ControllerSuspended, CrdLate, HistoryCompacted, HostAndBmcFail, HostFlashes,
-    HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen,
-    HostPanics, JournalWiped, LinkLossy, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen,
-    OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent,
+    BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, BudgetForbids, ControllerClock,
+    ControllerKilled, ControllerPaused, ControllerSuspended, CrdLate, HistoryCompacted,
+    HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower,
+    HostLosesPowerSeen, HostPanics, JournalWiped, LabelPut, LabelTaken, LinkLossy, LinkReset,
+    LinkSilent, LinkSlow, MaintenanceBegins, MaintenanceForced, NodeDeleted, NodeFrozen,
+    OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent, ReadyRemediated,
     RemediationDeleted, RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers,
     VersionDropped, WatchesBroken, WatchesLate,
 };
 
 /// Every fault, its share of all, its name, and for how many seconds it may last.
-pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 52] = [
+pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 58] = [
     (HostHangs, 14, "host hangs", (0, 0)),
     (HostHangsForAWhile, 6, "host hangs for a while", (20, 900)),
     (
@@ -98,6 +105,22 @@ pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 52] = [
     ),
     (RemediationDeleted, 3, "remediation deleted", (0, 0)),
     (NodeFrozen, 4, "Node frozen", (60, 900)),
+    (MaintenanceBegins, 12, "maintenance begins", (30, 900)),
+    (
+        MaintenanceForced,
+        1,
+        "maintenance removed with its finalizer",
+        (0, 0),
+    ),
+    (LabelPut, 9, "label of a trigger put on a Node", (0, 0)),
+    (LabelTaken, 2, "label of a trigger taken away", (0, 0)),
+    (
+        ReadyRemediated,
+        8,
+        "remediation of a host that works",
+        (60, 900),
+    ),
+    (BudgetForbids, 5, "budget forbids evictions", (30, 600)),
     (BmcSilent, 6, "BMC silent", (5, 600)),
     (BmcSlow, 4, "BMC slow", (30, 600)),
     (BmcReset, 2, "BMC reset", (20, 120)),

@@ -2,6 +2,7 @@
 
 mod kinds;
 mod pdus;
+mod planned;
 mod targets;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -11,17 +12,19 @@ use kinds::{
     Fault::{
         self, AgentClock, AgentKilled, AgentPaused, ApiAway, ApiBusy, ApiLinkSilent, ApiLinkSlow,
         ApiStarts, BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer,
-        BmcReportsOff, BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, ControllerClock,
-        ControllerKilled, ControllerPaused, ControllerSuspended, CrdLate, HistoryCompacted,
-        HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile, HostIsSwitchedOn,
-        HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LinkLossy, LinkReset,
-        LinkSilent, LinkSlow, NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded,
-        PduIgnoresCommands, PduLosesAnswer, PduSilent, RemediationDeleted, RightsTaken,
-        TimelessConditions, UpgradeOfAgents, UpgradeOfControllers, VersionDropped, WatchesBroken,
-        WatchesLate,
+        BmcReportsOff, BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, BudgetForbids,
+        ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended, CrdLate,
+        HistoryCompacted, HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile,
+        HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LabelPut,
+        LabelTaken, LinkLossy, LinkReset, LinkSilent, LinkSlow, MaintenanceBegins,
+        MaintenanceForced, NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded,
+        PduIgnoresCommands, PduLosesAnswer, PduSilent, ReadyRemediated, RemediationDeleted,
+        RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers, VersionDropped,
+        WatchesBroken, WatchesLate,
     },
 };
 use pdus::act_on_pdu;
+use planned::plan;
 use targets::{act_on_agent, act_on_controller, act_on_host, reset_bmcs};
 
 use crate::{
@@ -82,6 +85,7 @@ pub fn heal(world: &mut World, roster: &Roster) {
         world.unfreeze(id);
     }
     world.heal_pdus();
+    world.end_planned_work();
     let agents: Vec<ProcessId> = roster.agents.iter().map(|agent| agent.id).collect();
     for controller in &roster.controllers {
         world.set_api_condition(*controller, ApiCondition::default());
@@ -215,6 +219,8 @@ fn act(
             world.fleet.oracle.disturbed.add_for_all(until);
             Some("all".to_owned())
         }
+        MaintenanceBegins | MaintenanceForced | LabelPut | LabelTaken | ReadyRemediated
+        | BudgetForbids => plan(world, fault, lasts),
         ApiStarts | RightsTaken | VersionDropped | CrdLate => restrict(world, roster, fault, lasts),
         TimelessConditions => {
             let count = world.fleet.ids().count();

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use rackhand_agent_service::{BmcSpec, Driver};
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, ErrorKind, EventLog, EventMeaning, FirmwareUpdate,
-    FirmwareUpdates, LogEntry, PowerCommand, PowerReading, PowerSource, PowerState, Severity,
-    StateBefore, StopKind, SystemIdentity, UpdatePhase,
+    FirmwareUpdates, Identify, LogEntry, PowerCommand, PowerReading, PowerSource, PowerState,
+    Severity, StateBefore, StopKind, SystemIdentity, UpdatePhase,
     pdu::{Pdu, PduConfig},
 };
 use tokio::sync::oneshot;
@@ -98,6 +98,7 @@ pub(super) enum Request {
     Read,
     Log,
     Updates,
+    Identify(Identify),
     Command(PowerCommand),
 }
 
@@ -116,6 +117,8 @@ pub(super) enum Answer {
     },
     /// Whether an update of firmware runs.
     Updating(bool),
+    /// The locator LED is as it was asked for.
+    Set,
 }
 
 /// How a BMC refuses a power-off of a host that it takes for off.
@@ -275,6 +278,17 @@ impl Bmc for SimulatedBmc {
         })
     }
 
+    /// Every second BMC has no timer for its LED.
+    fn identify(&self, wanted: Identify) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            if matches!(wanted, Identify::For(_)) && self.host.0 % 2 == 1 {
+                return Err(self.error(ErrorKind::Unsupported, "no timer", false));
+            }
+            self.ask(Request::Identify(wanted)).await?;
+            Ok(Accepted::taken("identify", "204"))
+        })
+    }
+
     fn firmware_updates(&self, _: Duration) -> BmcFuture<'_, FirmwareUpdates> {
         Box::pin(async move {
             let Answer::Updating(is_updating) = self.ask(Request::Updates).await? else {
@@ -364,6 +378,10 @@ impl World {
                 let is_unread = self.fleet.breakage == Some(Breakage::UpdatesUnseen);
                 Answer::Updating(!is_unread && self.fleet.host(id).is_flashed(now))
             }
+            Request::Identify(wanted) => {
+                self.set_led(id, wanted);
+                Answer::Set
+            }
             Request::Command(command) => {
                 let answer = self.take_command(id, asker, command);
                 let bmc = &mut self.fleet.host_mut(id).bmc;
@@ -384,6 +402,19 @@ impl World {
                 world.wake(process, None);
             }
         });
+    }
+
+    fn set_led(&mut self, id: HostId, wanted: Identify) {
+        let host = self.fleet.host_mut(id);
+        host.is_lit = wanted != Identify::Off;
+        host.lit += 1;
+        let this = host.lit;
+        if let Identify::For(time) = wanted {
+            self.after(time, move |world| {
+                let host = world.fleet.host_mut(id);
+                host.is_lit &= host.lit != this;
+            });
+        }
     }
 
     /// A BMC is reset: it is silent, and has lost the state of its host, if that runs.

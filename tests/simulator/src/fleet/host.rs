@@ -157,6 +157,10 @@ pub struct Host {
     pub(crate) failed_at: Option<Duration>,
     /// Whether it is a member of etcd.
     pub(crate) is_member: bool,
+    /// Whether its locator LED is lit.
+    pub(crate) is_lit: bool,
+    /// Counts changes of that.
+    pub(crate) lit: u64,
     /// Whether it was switched off for a remediation, and has not been on since.
     pub(crate) is_switched_off: bool,
 }
@@ -194,6 +198,8 @@ impl Host {
             ready_since: None,
             failed_at: None,
             is_member: false,
+            is_lit: false,
+            lit: 0,
             is_switched_off: false,
         }
     }

@@ -10,6 +10,7 @@ mod kubelet;
 mod metal3;
 mod objects;
 pub(crate) mod pdu;
+mod planned;
 mod policy;
 
 pub use bmc::SimulatedBmcs;
@@ -17,6 +18,7 @@ pub(crate) use cluster::{OUT_OF_SERVICE, has_taint};
 pub use host::{BmcCondition, Check, Host, HostId, Link, Os, Power};
 pub use objects::{CLUSTER, NAMESPACE, SYSTEM};
 pub(crate) use objects::{FROZEN, bmc_url, endpoint};
+pub(crate) use planned::is_by_check;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -165,6 +167,8 @@ pub struct Fleet {
     pub(crate) breakage: Option<Breakage>,
     /// The hosts that are remediated and frozen, for the judgement of the PowerPolicy.
     pub(crate) policy: policy::PolicyRecord,
+    /// What people have planned.
+    pub(crate) planned: planned::PlannedWork,
     /// Until when nothing that Kubernetes' own controllers do happens, because the API was away.
     pub(crate) quiet_until: Duration,
 }
@@ -210,6 +214,7 @@ impl Fleet {
             missing: BTreeMap::new(),
             breakage: None,
             policy: policy::PolicyRecord::default(),
+            planned: planned::PlannedWork::default(),
             quiet_until: Duration::ZERO,
             spec,
         }

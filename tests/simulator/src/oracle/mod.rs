@@ -13,10 +13,11 @@ use crate::{
     api::{
         Change, ChangeKind, Resource,
         resource::{
-            BARE_METAL_HOSTS, METAL3_REMEDIATIONS, NODES, PODS, POWER_REMEDIATIONS,
-            VOLUME_ATTACHMENTS,
+            BARE_METAL_HOSTS, HOST_MAINTENANCES, METAL3_REMEDIATIONS, NODES, PODS,
+            POWER_REMEDIATIONS, VOLUME_ATTACHMENTS,
         },
     },
+    fleet::is_by_check,
     fleet::{Check, HostId, NAMESPACE, OUT_OF_SERVICE, Os, Power, has_taint},
     habits::feeds,
     kernel::World,
@@ -58,6 +59,14 @@ pub struct Counts {
     pub taints: u64,
     /// Pods that Rackhand deleted.
     pub pod_deletions: u64,
+    /// Pods that were evicted.
+    pub evictions: u64,
+    /// Evictions that a budget forbade.
+    pub blocked_evictions: u64,
+    /// Maintenances that people have begun.
+    pub maintenances: u64,
+    /// Hosts that could be worked on.
+    pub parked: u64,
     /// Faults, by name.
     pub faults: BTreeMap<String, u64>,
     /// How long hosts were away until their Nodes were Ready again.
@@ -142,6 +151,7 @@ impl World {
             ));
         }
         self.judge_quorum(id);
+        self.judge_budgets(id, by);
     }
 
     /// No agent switches a host off while its firmware is written, once its BMC could say so. What a BMC that fails did
@@ -246,23 +256,32 @@ impl World {
                     self.fleet.host_mut(id).ready_since = Some(now);
                 }
             }
+        } else if change.resource == HOST_MAINTENANCES {
+            self.note_maintenance(change);
         } else if REMEDIATIONS.contains(&change.resource) {
             let (owner, now) = (host_of(&change.object).to_owned(), self.now());
             match change.kind {
                 ChangeKind::Added => {
                     self.log(format_args!("remediation of {owner} begins"));
                     self.fleet.oracle.counts.remediations += 1;
-                    self.judge_limit(&owner);
-                    self.judge_feeds(&owner);
+                    if is_by_check(&change.object) {
+                        self.judge_limit(&owner);
+                        self.judge_feeds(&owner);
+                        self.judge_left_alone(&owner);
+                    }
                 }
                 ChangeKind::Deleted => {
                     self.log(format_args!("remediation of {owner} is gone"));
                     self.fleet.oracle.counts.ended += 1;
-                    if let Some(id) = self.fleet.find(&owner) {
-                        self.fleet.policy.end(id);
+                    if let Some(id) = self.fleet.find(&owner)
+                        && is_by_check(&change.object)
+                    {
                         let check = self.fleet.host(id).check;
                         let live = self.fleet.oracle.live.entry(check).or_default();
                         *live = live.saturating_sub(1);
+                    }
+                    if let Some(id) = self.fleet.find(&owner) {
+                        self.fleet.policy.end(id);
                     }
                     self.fleet.oracle.gone.insert(owner, now);
                 }
@@ -415,6 +434,7 @@ impl World {
                 let state = &object["metadata"]["annotations"]["rackhand.dev/state"];
                 here.push(format!("a remediation: {status} {state}"));
             }
+            here.extend(self.planned_leftovers(id));
             if !here.is_empty() {
                 left.push(format!("{name}: {}", here.join(", ")));
             }

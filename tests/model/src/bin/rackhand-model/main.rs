@@ -62,7 +62,7 @@ fn worlds(args: &Args) -> bool {
         // With two faults, each of these would take as long as all others.
         let is_large = setting.outlets
             || setting.interrupts
-            || ["cooperative", "leaders", "other-host"].contains(&setting.name);
+            || ["cooperative", "leaders", "other-host", "evictions"].contains(&setting.name);
         let is_long = is_large && setting.budget > 1 && args.budget.is_none();
         if is_long || !args.choose(setting.name, &mut setting.faults) {
             continue;
