@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::concurrency::ActiveRemediation;
-use crate::remediation::Progress;
+use crate::{limits::concurrency::ActiveRemediation, remediation::Progress};
 
 /// How many times its quiet latency an API server takes for a call before it counts as slow.
 const SLOW: u32 = 4;
