@@ -27,13 +27,12 @@ pub(super) fn plan(world: &mut World, fault: Fault, lasts: Duration) -> Option<S
     let enough = world.fleet.ids().filter(is_running).count() * 2 > count && !world.api.away;
     // More at one time would wait longer for their budget than a health check of medik8s waits for a remediation.
     let is_free = world.is_unplanned(id);
-    let by_node = world.is_found_by_node(id);
     match fault {
         MaintenanceBegins if works && enough && is_free => Some(world.begin_maintenance(id, lasts)),
-        ReadyRemediated if works && enough && is_free && by_node => {
+        ReadyRemediated if works && enough && is_free => {
             Some(world.remediate_by_hand(id, lasts))
         }
-        LabelPut if enough && is_free && by_node => world.put_label(id).then_some(name),
+        LabelPut if enough && is_free => world.put_label(id).then_some(name),
         LabelTaken if enough => world.take_label(id).then_some(name),
         MaintenanceForced if enough => world.force_maintenance(id).then_some(name),
         _ => None,

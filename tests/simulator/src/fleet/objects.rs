@@ -204,11 +204,16 @@ fn host_objects(host: &Host, now: &str) -> Vec<(Resource, &'static str, Value)> 
     objects
 }
 
-/// A Node, as the kubelet of a host registers it.
+/// A Node, as the kubelet of a host registers it, and as its cluster knows it.
 fn node(host: &Host, now: &str) -> Value {
     let (name, rack) = (&host.name, rack_name(host.rack));
+    let annotations = match host.check {
+        // OpenShift's controller links the Node with its Machine.
+        Check::OpenShift => json!({ "machine.openshift.io/machine": format!("{NAMESPACE}/{name}") }),
+        _ => json!({}),
+    };
     json!({
-        "metadata": { "name": name, "labels": { "pool": host.pool } },
+        "metadata": { "name": name, "labels": { "pool": host.pool }, "annotations": annotations },
         "spec": { "providerID": format!("rackhand://{rack}/{name}") },
         "status": {
             "conditions": [{

@@ -158,12 +158,6 @@ impl World {
         })
     }
 
-    /// Whether the Node of a host is enough to find it: no Node of OpenShift leads to its BareMetalHost.
-    pub(crate) fn is_found_by_node(&self, id: HostId) -> bool {
-        let host = self.fleet.host(id);
-        host.link == Link::Inventory || host.check != Check::OpenShift
-    }
-
     /// A person plans work on a host. It ends after `lasts`, by the person or by itself.
     pub(crate) fn begin_maintenance(&mut self, id: HostId, lasts: Duration) -> String {
         let host = self.fleet.host(id);
@@ -179,7 +173,7 @@ impl World {
         });
         match self.rng.u8(..3) {
             0 if has_machine => spec["machine"] = name.clone().into(),
-            1 if self.is_found_by_node(id) => spec["node"] = name.clone().into(),
+            1 => spec["node"] = name.clone().into(),
             _ => spec["host"] = format!("{rack}/{name}").into(),
         }
         let seconds = lasts.as_secs().max(1);
