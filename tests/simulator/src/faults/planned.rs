@@ -29,9 +29,7 @@ pub(super) fn plan(world: &mut World, fault: Fault, lasts: Duration) -> Option<S
     let is_free = world.is_unplanned(id);
     match fault {
         MaintenanceBegins if works && enough && is_free => Some(world.begin_maintenance(id, lasts)),
-        ReadyRemediated if works && enough && is_free => {
-            Some(world.remediate_by_hand(id, lasts))
-        }
+        ReadyRemediated if works && enough && is_free => Some(world.remediate_by_hand(id, lasts)),
         LabelPut if enough && is_free => world.put_label(id).then_some(name),
         LabelTaken if enough => world.take_label(id).then_some(name),
         MaintenanceForced if enough => world.force_maintenance(id).then_some(name),

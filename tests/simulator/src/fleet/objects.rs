@@ -209,7 +209,9 @@ fn node(host: &Host, now: &str) -> Value {
     let (name, rack) = (&host.name, rack_name(host.rack));
     let annotations = match host.check {
         // OpenShift's controller links the Node with its Machine.
-        Check::OpenShift => json!({ "machine.openshift.io/machine": format!("{NAMESPACE}/{name}") }),
+        Check::OpenShift => {
+            json!({ "machine.openshift.io/machine": format!("{NAMESPACE}/{name}") })
+        }
         _ => json!({}),
     };
     json!({
