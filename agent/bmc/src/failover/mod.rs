@@ -376,6 +376,8 @@ impl Bmc for Failover {
                         updates.unread.extend(unread);
                         return Ok(updates);
                     }
+                    // The BMC has no updates to tell of, so that it need not be asked by another protocol.
+                    Err(error) if !is_failure(&error) => return Err(error),
                     Err(error) => errors.push(error),
                 }
             }

@@ -159,9 +159,11 @@ impl BmcReadCalls {
         let request = request.into_inner();
         let target = self.targets.find(&caller, request.target)?;
         let limit = self.targets.limit(request.timeout.as_ref(), RECORDS)?;
-        // How fast the BMC is now. One that reports not even its power reports no updates either.
+        // How fast the BMC is now. One that does not report even its power in the least time for its updates reports no
+        // updates either, and must not hold up what waits for them.
         let begun = Instant::now();
-        let updates = match self.read(&target, limit, |bmc| bmc.power()).await {
+        let least = updates_limit(Duration::ZERO).min(limit);
+        let updates = match self.read(&target, least, |bmc| bmc.power()).await {
             Err(failure) => Err(failure),
             Ok(_) => {
                 let took = begun.elapsed();
