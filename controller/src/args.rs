@@ -334,7 +334,12 @@ impl Args {
     /// # Errors
     /// The export cannot be set up.
     pub(crate) fn init_log(&self) -> anyhow::Result<Option<SpanExport>> {
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+        // The client logs each failed call, which a command returns as its own error.
+        let usual = match self.command {
+            None => "info",
+            Some(_) => "info,kube_client=off",
+        };
+        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
         let log = tracing_subscriber::fmt::layer()
             .with_ansi(std::io::stderr().is_terminal())
             .with_writer(std::io::stderr);

@@ -148,6 +148,10 @@ async fn begin(start: Start, client: &Client) -> anyhow::Result<()> {
         targets.push(MaintenanceTarget::of(None, None, Some(host))?);
     }
     if let Some(selector) = &start.selector {
+        ensure!(
+            !selector.trim().is_empty(),
+            "nothing is created: --selector is empty, which would select every Node"
+        );
         let nodes: Api<Node> = Api::all(client.clone());
         let listed = nodes.list(&ListParams::default().labels(selector)).await;
         let listed = listed.with_context(|| format!("Nodes with {selector}"))?;

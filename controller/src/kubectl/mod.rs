@@ -124,7 +124,7 @@ pub(crate) async fn run(
     let client = client(kubeconfig).await?;
     match command {
         Kubectl::Status { output } => {
-            let status = status::read(&client, lease, Timestamp::now()).await;
+            let status = status::read(&client, lease, Timestamp::now()).await?;
             match output {
                 Output::Table => out!("{status}"),
                 Output::Json => outln!("{}", serde_json::to_string_pretty(&status)?),

@@ -85,7 +85,14 @@ pub(super) struct Remediation {
 }
 
 /// Reads all objects that the caller may read.
-pub(super) async fn read(client: &Client, lease: &LeaseName, now: Timestamp) -> Status {
+///
+/// # Errors
+/// The API server cannot be reached. What it refuses is told among the rest.
+pub(super) async fn read(
+    client: &Client,
+    lease: &LeaseName,
+    now: Timestamp,
+) -> anyhow::Result<Status> {
     let mut status = Status {
         now,
         ..Status::default()
@@ -94,7 +101,11 @@ pub(super) async fn read(client: &Client, lease: &LeaseName, now: Timestamp) -> 
     match leases.get_opt(&lease.name).await {
         Ok(lease) => status.leader = lease.and_then(|lease| leader(&lease, now)),
         Err(error) => {
+            let is_refused = matches!(error, kube::Error::Api(_));
             let error = anyhow::Error::new(error).context(format!("Lease {}", lease.name));
+            if !is_refused {
+                return Err(error);
+            }
             status.problems.push(one_line(&error));
         }
     }
@@ -122,7 +133,7 @@ pub(super) async fn read(client: &Client, lease: &LeaseName, now: Timestamp) -> 
     status.agents = agents.iter().map(agent).collect();
     status.checks = checks;
     status.remediations = remediations;
-    status
+    Ok(status)
 }
 
 fn leader(lease: &Lease, now: Timestamp) -> Option<Leader> {

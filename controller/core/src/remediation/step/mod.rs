@@ -365,8 +365,11 @@ impl StepContext<'_> {
     fn first_state(&self) -> State {
         let mut s = State::new(self.now);
         s.finalizer = self.o.object.finalizer && self.is_finalizer_ours();
-        // One that has begun elsewhere, and that its check may not need any more (F11).
-        let began = s.finalizer || self.o.object.finalizer_by_copy.is_some();
+        // One that has begun elsewhere, and that its check may not need any more (F11). What a person or a label asks
+        // for, and of which nothing had begun when the copy was written, is still wanted.
+        let began = s.finalizer
+            || (self.o.object.finalizer_by_copy)
+                .is_some_and(|had| had || self.o.object.made_by_check.is_some());
         s.node_was_down =
             began || self.node().is_some_and(|n| !n.ready) || self.may_be_older_than_recovery();
         s.former_lease = began.then(|| self.node().map_or("", NodeFacts::renewed).into());

@@ -175,11 +175,27 @@ fn f11_moved_remediation_whose_node_is_back_is_over() {
     let mut waiting = o.clone();
     waiting.object.finalizer = false;
     waiting.object.finalizer_by_copy = Some(false);
+    waiting.object.made_by_check = Some(at(0));
     for mut o in [o, waiting] {
         let s = decide(&o, None, at(5)).state;
         assert_eq!(waits(&o, &s, 6), (Reason::WaitingForRenewal, 17));
         node(&mut o).lease = lease("1", 15);
         assert_eq!(writes(&o, &s, 17).0.step, Step::Succeeded);
+    }
+}
+
+/// A leader that is killed between the first copy and the record leaves the copy alone.
+#[test]
+fn f11_ready_node_is_cycled_by_the_copy_of_a_label_or_a_person_that_has_begun_nothing() {
+    let mut o = mk_observation();
+    is_shown_ready(&mut o);
+    node(&mut o).lease = lease("0", 5);
+    o.object.finalizer = false;
+    o.object.made_by_check = None;
+    for (had_begun, was_down) in [(None, false), (Some(false), false), (Some(true), true)] {
+        o.object.finalizer_by_copy = had_begun;
+        let s = decide(&o, None, at(5)).state;
+        assert_eq!(s.node_was_down, was_down, "{had_begun:?}");
     }
 }
 

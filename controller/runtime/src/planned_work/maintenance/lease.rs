@@ -6,7 +6,7 @@ use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
 };
-use kube::{Api, api::PostParams};
+use kube::{Api, ResourceExt, api::PostParams};
 use rackhand_api::names::{MEDIK8S_LEASE_NAMESPACE, kinds};
 use rackhand_core::{
     checks::nodes::{LeaseStep, lease_step},
@@ -33,11 +33,20 @@ pub(super) fn holder(name: &str, uid: &str) -> String {
     format!("{}-{name}-{uid}", kinds::HOST_MAINTENANCE)
 }
 
-/// The Node whose Lease counts; medik8s' operators run in the cluster of their Nodes.
+/// How long it stands that this maintenance holds the Lease: somebody may delete it, or take it.
+const HELD: SignedDuration = SignedDuration::from_secs(30);
+
+/// The Node whose Lease counts; medik8s' operators run in the cluster of their Nodes. A Cluster may be the one in which
+/// the controller runs.
 fn node_of<'a>(context: &Maintenances, subject: &'a Subject) -> Option<&'a str> {
-    let is_local = subject.cluster == Some(Key::local());
-    let is_served = context.served.known(Kind::NodeHealthCheck).is_some();
-    subject.node.as_deref().filter(|_| is_local && is_served)
+    context.served.known(Kind::NodeHealthCheck)?;
+    let node = subject.node.as_deref()?;
+    let is_same = || {
+        let local = context.index.node(&Key::local(), node)?.uid()?;
+        (subject.node_uid.as_ref() == Some(&local)).then_some(())
+    };
+    let is_local = subject.cluster == Some(Key::local()) || is_same().is_some();
+    is_local.then_some(node)
 }
 
 /// The Lease as last read or written.
@@ -53,7 +62,7 @@ pub(super) async fn read(
     };
     if let Some((read, mark)) = &memory.lease
         && match mark {
-            LeaseMark::Ours { .. } => true,
+            LeaseMark::Ours { .. } => now.duration_since(*read) < HELD,
             LeaseMark::NotUsed => now.duration_since(*read) < UNUSED,
             _ => now.duration_since(*read) < READ_AGAIN,
         }
