@@ -27,6 +27,7 @@ mod shared_causes;
 mod store;
 
 pub use agents::AgentConnector;
+pub use bmc_watch::signals::without_signals;
 pub use cli::controller_client::{
     ControllerAddress, ControllerTrust, PageProxy, ProxyError, explain_by_leader,
 };

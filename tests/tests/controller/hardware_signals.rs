@@ -1,4 +1,4 @@
-//! The Node conditions of hardware signals, from the BMC to the API.
+//! The conditions of hardware signals on Nodes and Machines, from the BMC to the API.
 
 use std::time::Instant;
 
@@ -8,6 +8,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
+use rackhand_api::views::{Condition, MachineView, find_condition};
 use rackhand_core::signals::Signal;
 use rackhand_tests::{
     rack::ResetType,
@@ -16,6 +17,8 @@ use rackhand_tests::{
 use serde_json::json;
 
 use super::bmc_watch::measured;
+
+const LOST: &str = Signal::PowerLost.condition_type();
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_that_loses_its_power_is_said_to_until_it_is_back() {
@@ -48,6 +51,8 @@ async fn run(stage: &Stage) -> Result<()> {
     measured(stage, "rackhand_hardware_signal_watched_hosts 4").await?;
     for host in ["known-1", "managed-1"] {
         ensure!(condition(stage, host).await?.is_none(), "{host} has power");
+        let machine = of_machine(stage, host).await?;
+        ensure!(machine.is_none(), "the host of its Machine has power");
         let lost = Instant::now();
         stage
             .host(host)?
@@ -57,8 +62,26 @@ async fn run(stage: &Stage) -> Result<()> {
             "{host}: PowerLost after {:.1} s",
             lost.elapsed().as_secs_f64()
         );
+        let shown = wait_for_machine(stage, host, "True", "PowerOff").await?;
+        println!(
+            "{host}: its Machine shows it after {:.1} s",
+            lost.elapsed().as_secs_f64()
+        );
+        let message = shown.message.unwrap_or_default();
+        ensure!(
+            message.contains("see to its power supply"),
+            "what was decided: {message}"
+        );
         stage.host(host)?.switch(ResetType::On, "power is back");
         wait_for(stage, host, "False", "").await?;
+        wait_for_machine(stage, host, "False", "").await?;
+        let conditions = view(stage, host).await?.conditions_v1beta2;
+        let signals = conditions.iter().filter(|c| c.condition_type != LOST);
+        let mut ours = signals.filter(|c| c.condition_type.starts_with("rackhand.dev/"));
+        ensure!(
+            ours.next().is_none(),
+            "nothing else is written: {conditions:?}"
+        );
     }
     // A person works on it.
     let nodes: Api<Node> = Api::all(stage.client.clone());
@@ -70,6 +93,7 @@ async fn run(stage: &Stage) -> Result<()> {
         .host("known-2")?
         .switch(ResetType::ForceOff, "a person");
     wait_for(stage, "known-2", "False", "NodeCordoned").await?;
+    wait_for_machine(stage, "known-2", "False", "NodeCordoned").await?;
     measured(
         stage,
         "rackhand_hardware_signal_nodes{signal=\"PowerLost\"} 0",
@@ -103,9 +127,42 @@ async fn wait_for(stage: &Stage, node: &str, status: &str, reason: &str) -> Resu
     .await
 }
 
+async fn wait_for_machine(
+    stage: &Stage,
+    name: &str,
+    status: &str,
+    reason: &str,
+) -> Result<Condition> {
+    let what = format!("Machine {name}: PowerLost is {status} {reason}");
+    wait_until(&what, LONG, || async {
+        let seen = of_machine(stage, name).await?;
+        Ok(match seen {
+            Some(c)
+                if c.status == status
+                    && (reason.is_empty() || c.reason.as_deref() == Some(reason)) =>
+            {
+                Ok(c)
+            }
+            seen => Err(format!("{seen:?}")),
+        })
+    })
+    .await
+}
+
+async fn of_machine(stage: &Stage, name: &str) -> Result<Option<Condition>> {
+    let view = view(stage, name).await?;
+    Ok(find_condition(&view.conditions_v1beta2, LOST).cloned())
+}
+
+async fn view(stage: &Stage, name: &str) -> Result<MachineView> {
+    Ok(MachineView::from_dynamic(
+        &stage.machines().get(name).await?,
+    )?)
+}
+
 async fn condition(stage: &Stage, node: &str) -> Result<Option<NodeCondition>> {
     let nodes: Api<Node> = Api::all(stage.client.clone());
     let status = nodes.get(node).await?.status.unwrap_or_default();
     let mut conditions = status.conditions.into_iter().flatten();
-    Ok(conditions.find(|c| c.type_ == Signal::PowerLost.condition_type()))
+    Ok(conditions.find(|c| c.type_ == LOST))
 }

@@ -31,6 +31,7 @@ const CONTROLLER: &str = "controller-0";
 const PAUSED: &str = "rackhand.dev/paused";
 const TAINT: &str = "node.kubernetes.io/out-of-service";
 const CONDITION: &str = "FencingUnavailable";
+const SIGNAL: &str = "rackhand.dev/PowerLost";
 /// The name of the controller in `metadata.managedFields`.
 const MANAGER: &str = "rackhand-controller";
 
@@ -75,6 +76,14 @@ async fn run(stage: &Stage) -> Result<()> {
     stage.start_controller(CONTROLLER).await?;
     with_a_controller(stage).await?;
     ensure!(stage.stop_controller(CONTROLLER)?.success(), "ends well");
+    let signal = json!({ "status": { "v1beta2": { "conditions": [{
+        "type": SIGNAL, "status": "True", "reason": "PowerOff", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]}}});
+    let (machines, params) = (stage.machines(), PatchParams::default());
+    machines
+        .patch_status(WAITS, &params, &Patch::Merge(signal))
+        .await?;
     the_rest(stage).await
 }
 
@@ -213,6 +222,9 @@ async fn the_rest(stage: &Stage) -> Result<()> {
             "{host:?}"
         );
     }
+    let machine = stage.machines().get(WAITS).await?;
+    let conditions = machine.data["status"].to_string();
+    ensure!(!conditions.contains(SIGNAL), "left: {conditions}");
     let (again, text) = finished(uninstall(stage)?).await?;
     ensure!(again, "a second time: {text}");
     Ok(())

@@ -1,10 +1,11 @@
 //! Hardware signals: what BMCs show of a failure before the control plane notices it.
 //!
-//! Each decision returns the condition of a Node. Must never: let a remediation begin, or stand in for a proof of
+//! Each decision returns the condition of a Node; the Machine of the Node shows the same. Must never: let a remediation begin, or stand in for a proof of
 //! off (F1). A health check that selects a condition acts on it, and every fencing rule still applies then.
 
 mod hardware_failing;
 mod leases;
+mod on_machine;
 mod os_stopped;
 mod power_lost;
 mod power_readings;
@@ -19,6 +20,7 @@ pub use hardware_failing::{
     BareMetalHostReport, HardwareDefect, HardwareDefectKind, HardwareHealth, hardware_failing,
 };
 pub use leases::{ClusterLeases, ObservedLease, OtherLeases};
+pub use on_machine::{MachineCondition, MachineFacts, NodeShows, on_machine};
 pub use os_stopped::{OsStop, OsStoppedFacts, os_stopped};
 pub use power_lost::{NotAFailure, PowerLoss, PowerLostFacts};
 pub use power_readings::{Loss, PowerReadings, WatchedReading};
@@ -50,7 +52,7 @@ impl Signal {
         }
     }
 
-    /// The type of the Node condition.
+    /// The type of the condition of Nodes and Machines.
     #[must_use]
     pub const fn condition_type(self) -> &'static str {
         match self {

@@ -234,6 +234,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
     });
     let signals = bmc_watch::signals::SignalWatch {
         client: client.clone(),
+        served: served.clone(),
         index: index.clone(),
         workloads: parts.workloads.clone(),
         agents: agents.connections.clone(),

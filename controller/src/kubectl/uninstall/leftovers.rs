@@ -10,12 +10,13 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, ListParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use rackhand_api::names::{
     BLOCK_MOVE_ANNOTATION, CRD_LABEL, GROUP, HOLD_ANNOTATION_PREFIX, HOLD_WITHDRAWN_ANNOTATION,
     MANAGED_BY, MANAGED_BY_LABEL, MOVE_BLOCK_PREFIX, PAUSED_ANNOTATION,
 };
+use rackhand_runtime::without_signals;
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -23,6 +24,9 @@ use super::{
     CHECKS, PAUSED_BY_US, leases, name,
     taints::{self, Clusters},
 };
+
+/// Writes of the conditions of one Machine that others change at the same time.
+const CONDITION_TRIES: u32 = 5;
 
 /// Removes the objects of Rackhand, and reports objects that may belong to others.
 ///
@@ -34,6 +38,7 @@ pub(super) async fn remove(
     clusters: &Clusters,
 ) -> anyhow::Result<()> {
     remove_holds(client).await?;
+    remove_machine_conditions(client).await?;
     taints::remove(client, clusters).await?;
     resume_checks(client).await?;
     let policies: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
@@ -86,6 +91,45 @@ async fn remove_holds(client: &Client) -> anyhow::Result<()> {
         for key in ours {
             found.annotate(&key, None).await?;
             outln!("removed: {key} of {shown}");
+        }
+    }
+    Ok(())
+}
+
+/// Removes the conditions of hardware signals from Machines of Cluster API. Others write into the same list: a write
+/// that they overtake is repeated.
+async fn remove_machine_conditions(client: &Client) -> anyhow::Result<()> {
+    for machine in objects::list(client, objects::MACHINE).await? {
+        if without_signals(&machine).is_none() {
+            continue;
+        }
+        let shown = name(objects::MACHINE, &machine);
+        let mut found = Found::of(client, objects::MACHINE, machine).await?;
+        for is_last in (1..=CONDITION_TRIES).map(|count| count == CONDITION_TRIES) {
+            let Some(body) = without_signals(&found.object) else {
+                break;
+            };
+            let machine = found.object.name_any();
+            let patch = Patch::Merge(body);
+            let params = PatchParams::default();
+            match found.objects.patch_status(&machine, &params, &patch).await {
+                Ok(_) => {
+                    outln!("removed: conditions of hardware signals of {shown}");
+                    break;
+                }
+                Err(kube::Error::Api(status)) if status.code == 409 && !is_last => {
+                    let read = found.objects.get_opt(&machine).await;
+                    let Some(read) = read.with_context(|| shown.clone())? else {
+                        break;
+                    };
+                    found.object = read;
+                }
+                Err(kube::Error::Api(status)) if status.code == 404 => break,
+                Err(error) => {
+                    let what = format!("removing conditions of hardware signals of {shown}");
+                    return Err(error).context(what);
+                }
+            }
         }
     }
     Ok(())

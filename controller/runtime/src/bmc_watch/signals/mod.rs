@@ -1,13 +1,14 @@
-//! Hardware signals: Node conditions from what agents read of their hosts all the time.
+//! Hardware signals: conditions of Nodes from what agents read of their hosts all the time.
 //!
 //! One stream per rack reports the power of its hosts. The Leases of a cluster with such hosts are listed every few
 //! seconds, and a host whose Lease grows old is read at once. What an agent, a BMC or a cluster does not show costs
-//! nothing but the signal.
+//! nothing but the signal. The Machines of these Nodes show the same ([`machines`]).
 //!
-//! Owns: the conditions of [`Signal`]. Must never: switch anything, or delay a remediation.
+//! Owns: the conditions of [`Signal`] on Nodes and on Machines of Cluster API. Must never: switch anything, or delay a remediation.
 
 mod facts;
 mod leases;
+mod machines;
 mod metrics;
 mod owner;
 mod streams;
@@ -23,6 +24,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::machines::Machines;
+pub use self::machines::without_signals;
 pub(crate) use self::metrics::SignalMetrics;
 use self::owner::{Completed, Owner, end_disabled};
 use super::watched::{Fleet, resolve};
@@ -31,7 +34,7 @@ use crate::{
     clusters::{LeaseObservations, Workloads},
     hosts::ActiveRemediations,
     leader::writer::Writer,
-    store::{clock, index::Index, watch::pause},
+    store::{clock, index::Index, object::Served, watch::pause},
 };
 
 /// Interval in which hosts are decided on, and streams opened.
@@ -47,6 +50,7 @@ const QUEUE: usize = 64;
 #[derive(Clone)]
 pub(crate) struct SignalWatch {
     pub(crate) client: Client,
+    pub(crate) served: Arc<Served>,
     pub(crate) index: Arc<Index>,
     pub(crate) workloads: Arc<Workloads>,
     pub(crate) agents: Arc<AgentConnections>,
@@ -65,11 +69,11 @@ pub(crate) struct SignalWatch {
 pub(crate) async fn run(watch: SignalWatch, cancel: CancellationToken) {
     if watch.signals.is_empty() {
         while !pause(&cancel, RESOLVED_FOR).await {
-            if cancel
-                .run_until_cancelled(end_disabled(&watch))
-                .await
-                .is_none()
-            {
+            let ending = async {
+                end_disabled(&watch).await;
+                Machines::of(&watch).follow_all(BTreeSet::new()).await;
+            };
+            if cancel.run_until_cancelled(ending).await.is_none() {
                 return;
             }
         }
@@ -101,6 +105,7 @@ pub(crate) async fn run(watch: SignalWatch, cancel: CancellationToken) {
             {
                 return;
             }
+            owner.update_machines(&mut tasks);
             resolved = Some(Instant::now());
         }
         tokio::select! {

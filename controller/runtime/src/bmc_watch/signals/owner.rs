@@ -22,6 +22,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use super::{
     SignalWatch, facts,
     leases::{KnownLeases, ListedLeases, list},
+    machines::Machines,
     metrics::SignalCounts,
     streams::Streams,
 };
@@ -52,8 +53,12 @@ pub(super) enum Completed {
     Leases(Key, ListedLeases),
     /// The Node of a host was read live, after this time.
     Node(String, Timestamp, Option<(Box<Node>, Option<LeaseFacts>)>),
-    /// The condition of a host was written, or not.
-    Written(String, Signal),
+    /// The condition of a host was written, or not (`None`).
+    Written(String, Signal, Option<SignalCondition>),
+    /// The Machines of a Node show what it shows.
+    Machine,
+    /// All Machines show what their Nodes show.
+    Machines,
 }
 
 /// One watched host with a Node.
@@ -113,6 +118,7 @@ pub(super) struct Owner {
     clusters: BTreeMap<Key, KnownLeases>,
     losses: RackLosses,
     streams: Streams,
+    is_updating_machines: bool,
 }
 
 impl Owner {
@@ -124,6 +130,7 @@ impl Owner {
             clusters: BTreeMap::new(),
             losses: RackLosses::default(),
             streams: Streams::default(),
+            is_updating_machines: false,
         }
     }
 
@@ -321,7 +328,8 @@ impl Owner {
         now: Timestamp,
     ) {
         match completed {
-            Completed::Stream => {}
+            Completed::Stream | Completed::Machine => {}
+            Completed::Machines => self.is_updating_machines = false,
             Completed::Leases(cluster, listed) => self.listed(tasks, &cluster, listed, now),
             Completed::Node(id, asked, read) => {
                 let Some(host) = self.hosts.get_mut(&id) else {
@@ -345,10 +353,13 @@ impl Owner {
                 }
                 self.decide_power(tasks, &id, now);
             }
-            Completed::Written(id, signal) => {
+            Completed::Written(id, signal, written) => {
                 let Some(host) = self.hosts.get(&id) else {
                     return;
                 };
+                if let Some(condition) = written {
+                    self.update_machine(tasks, host.node.clone(), signal, condition);
+                }
                 let published = self.published(host);
                 if let Some(host) = self.hosts.get_mut(&id) {
                     host.writing.remove(&signal);
@@ -568,8 +579,39 @@ impl Owner {
         let watch = self.watch.clone();
         let (id, cluster, name) = (id.to_owned(), host.cluster.clone(), host.node.clone());
         tasks.spawn(async move {
-            write(&watch, client, (&cluster, &name), signal, &condition).await;
-            Completed::Written(id, signal)
+            let is_written = write(&watch, client, (&cluster, &name), signal, &condition).await;
+            Completed::Written(id, signal, is_written.then_some(condition))
+        });
+    }
+
+    /// Begins to show on the Machines of a Node what was written to it. It is a task of its own, so that a slow API
+    /// server of the management cluster delays no condition of a Node.
+    fn update_machine(
+        &self,
+        tasks: &mut JoinSet<Completed>,
+        node: String,
+        signal: Signal,
+        condition: SignalCondition,
+    ) {
+        let machines = Machines::of(&self.watch);
+        tasks.spawn(async move {
+            machines.follow(&node, signal, &condition).await;
+            Completed::Machine
+        });
+    }
+
+    /// Begins to show on all Machines what their Nodes show, unless that goes on.
+    pub(super) fn update_machines(&mut self, tasks: &mut JoinSet<Completed>) {
+        if std::mem::replace(&mut self.is_updating_machines, true) {
+            return;
+        }
+        let hosts = self.hosts.values();
+        let with_signal = hosts.filter(|host| !host.published.is_empty());
+        let nodes = with_signal.map(|host| host.node.clone()).collect();
+        let machines = Machines::of(&self.watch);
+        tasks.spawn(async move {
+            machines.follow_all(nodes).await;
+            Completed::Machines
         });
     }
 
@@ -597,14 +639,15 @@ impl Owner {
     }
 }
 
-/// Writes the condition of a signal. A failure is logged: the next decision writes it again.
+/// Writes the condition of a signal, and returns whether it is written. A failure is logged: the next decision writes
+/// it again.
 async fn write(
     watch: &SignalWatch,
     client: Client,
     (cluster, name): (&Key, &str),
     signal: Signal,
     condition: &SignalCondition,
-) {
+) -> bool {
     let new = NewCondition {
         condition_type: signal.condition_type(),
         status: condition.status.label(),
@@ -615,9 +658,11 @@ async fn write(
     let manager = format!("rackhand-signal-{}", signal.label().to_lowercase());
     let writer = watch.writer.on(Lane::Reports);
     let parts = (&writer, client, &*watch.index);
-    if let Err(error) = node_conditions::write(parts, (cluster, name), &manager, &new).await {
+    let written = node_conditions::write(parts, (cluster, name), &manager, &new).await;
+    if let Err(error) = &written {
         tracing::warn!(%error, "the condition is written again with the next decision");
     }
+    written.is_ok()
 }
 
 /// Ends what is still published of signals that are switched off.
