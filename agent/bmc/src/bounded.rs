@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, FirmwareUpdate,
     FirmwareUpdates, HealthRollup, Identify, LogEntry, MAX_UPDATES, Neighbor, PowerCommand,
-    PowerReading, Sensor, SystemIdentity, Topology,
+    PowerReading, ResourceName, Sensor, SystemIdentity, Topology,
     operation::Expected,
     pdu::{OutletCommand, OutletId, OutletReading, Pdu},
     text::plain,
@@ -91,6 +91,11 @@ impl Bounded for SystemIdentity {
             serial: known(self.serial),
             vendor: known(self.vendor),
             model: known(self.model),
+            resource: ResourceName {
+                path: known(self.resource.path),
+                id: known(self.resource.id),
+                name: known(self.resource.name),
+            },
         }
     }
 }
@@ -406,7 +411,7 @@ mod tests {
             system_uuid: Some(" 4c4c4544-0042-3510-8054-c2c04f4e4e32\0".to_owned()),
             serial: Some("x".repeat(HUGE)),
             vendor: Some("\u{1b}\u{7}".to_owned()),
-            model: None,
+            ..SystemIdentity::default()
         }
         .bounded();
         assert_eq!(

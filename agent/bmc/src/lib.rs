@@ -25,7 +25,7 @@ pub use error::{BmcError, ErrorKind};
 pub use failover::{BreakerSettings, Failover, FailoverSettings};
 pub use power::{
     Acceptance, Accepted, PowerCommand, PowerReading, PowerSource, PowerState, Protocol,
-    StateBefore, SystemIdentity,
+    ResourceName, StateBefore, SystemIdentity,
 };
 pub use rackhand_identity::{IdentityMatch, compare_system_uuids};
 pub use readings::{

@@ -57,6 +57,19 @@ pub struct SystemIdentity {
     pub vendor: Option<String>,
     /// Model.
     pub model: Option<String>,
+    /// How its resource names itself (Redfish).
+    pub resource: ResourceName,
+}
+
+/// How the resource of a system names itself within its BMC; `None` where it does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct ResourceName {
+    /// `@odata.id`.
+    pub path: Option<String>,
+    /// `Id`.
+    pub id: Option<String>,
+    /// `Name`.
+    pub name: Option<String>,
 }
 
 /// A power reading with its evidence.

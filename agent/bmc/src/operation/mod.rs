@@ -15,6 +15,7 @@ mod observation;
 mod outcome;
 mod proof;
 mod runner;
+mod system;
 
 use std::time::Duration;
 
@@ -278,6 +279,15 @@ pub struct CallFailure {
 }
 
 impl CallFailure {
+    /// A reading that does not name the system that was read before.
+    fn unnamed() -> Self {
+        Self {
+            kind: ErrorKind::Protocol,
+            retry_after: None,
+            maybe_sent: false,
+        }
+    }
+
     /// Whether the BMC answered, and did not report that it is starting.
     fn is_answer(&self) -> bool {
         matches!(

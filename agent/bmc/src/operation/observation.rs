@@ -6,7 +6,10 @@
 
 use std::time::Duration;
 
-use super::{LONGEST_GAP, Watch};
+use super::{
+    LONGEST_GAP, Watch,
+    system::{KnownSystem, Sameness},
+};
 use crate::{Accepted, PowerReading, PowerSource, PowerState, SystemIdentity};
 
 /// Least time between two readings that count as two.
@@ -21,6 +24,8 @@ pub struct PowerObservation {
     /// The answer to the last call was complete at this time.
     answered: Duration,
     last: Option<LastReading>,
+    /// What was read of the system in this observation.
+    system: KnownSystem,
 }
 
 /// The last power reading, with the past of its observation.
@@ -57,7 +62,7 @@ pub struct LastReading {
 pub struct Past {
     /// The observation, by the clock of the operation.
     pub watch: Watch,
-    /// The system that it has read last, and by which protocol. `None`: nothing was read in it.
+    /// The system that it has read, and by which protocol. `None`: nothing was read in it.
     pub system: Option<(PowerSource, SystemIdentity)>,
 }
 
@@ -67,7 +72,10 @@ impl PowerObservation {
         let last = self.last.as_ref();
         Past {
             watch: self.watch.since(now),
-            system: last.map(|last| (last.source, last.identity.clone())),
+            system: last.map(|last| {
+                let known = self.system.identity().unwrap_or(&last.identity);
+                (last.source, known.clone())
+            }),
         }
     }
 
@@ -93,11 +101,17 @@ impl PowerObservation {
             .watch
             .continues(now, Some(reading.source), reading.connection);
         let before = self.last.take();
-        let is_other = |before: &LastReading| is_other_system(&before.identity, &reading.identity);
-        let is_other = before.as_ref().is_some_and(is_other);
+        let is_over = before.is_none() || !is_same;
+        if is_over {
+            self.system = KnownSystem::default();
+        }
+        let is_other = self.system.read(reading.source, &reading.identity) != Sameness::Same;
         if is_other {
-            // What was read before is of another host, behind another BMC that has this address now.
+            // What was read before is of another host, behind another BMC that has this address now, or this reading
+            // names none.
             self.watch.interrupt();
+            self.system = KnownSystem::default();
+            self.system.read(reading.source, &reading.identity);
         }
         let before = before.filter(|_| is_same && !is_other);
         self.watch
@@ -173,12 +187,6 @@ impl PowerObservation {
     }
 }
 
-/// Whether both name a system, and not the same one. A BMC that leaves one out at times proves nothing.
-fn is_other_system(before: &SystemIdentity, now: &SystemIdentity) -> bool {
-    let differ = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some() && a != b;
-    differ(&before.system_uuid, &now.system_uuid) || differ(&before.serial, &now.serial)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -204,8 +212,7 @@ mod tests {
         assert_eq!(seen_off(Some("B")), (2, None, None));
         let same = (1, Some(PowerState::On), Some(ms(0)));
         assert_eq!(seen_off(Some("A")), same);
-        // A BMC that leaves it out at times proves nothing.
-        assert_eq!(seen_off(None), same);
+        assert_eq!(seen_off(None), (2, None, None), "it names no system");
     }
 
     fn ms(millis: u64) -> Duration {

@@ -149,7 +149,8 @@ async fn system_with_a_changed_path_is_found_again() {
     let client = bmc.client();
     client.power().await.unwrap();
     bmc.world(|world| {
-        let (_, document) = world.systems.remove(0);
+        let (_, mut document) = world.systems.remove(0);
+        document["@odata.id"] = OTHER.into();
         world.systems.push((OTHER.to_owned(), document));
     });
     assert_eq!(client.power().await.unwrap().state, PowerState::On);

@@ -3,7 +3,7 @@
 use std::{mem::size_of, time::Duration};
 
 use rackhand_bmc::{
-    Credentials, EventLog, Facts, Sensor, SystemIdentity,
+    Credentials, EventLog, Facts, ResourceName, Sensor, SystemIdentity,
     pdu::{self, PduConfig, PduCredentials},
 };
 use serde_json::{Value, json};
@@ -33,8 +33,10 @@ fn of_identity(identity: &SystemIdentity) -> usize {
         serial,
         vendor,
         model,
+        resource,
     } = identity;
-    let all = [system_uuid, serial, vendor, model];
+    let ResourceName { path, id, name } = resource;
+    let all = [system_uuid, serial, vendor, model, path, id, name];
     all.into_iter().map(|text| optional(text.as_ref())).sum()
 }
 

@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rackhand_bmc::{AuthPolicy, Bmc, KeepAlive, PowerState, redfish::connect};
+use rackhand_bmc::{AuthPolicy, Bmc, ErrorKind, KeepAlive, PowerState, redfish::connect};
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -14,6 +15,8 @@ use tokio::{
 };
 
 use crate::bmc::{RESET, SYSTEM, config, inline, system};
+
+const UPDATES: &str = "/redfish/v1/UpdateService";
 
 /// What the BMC does with a second request over one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +27,10 @@ enum Habit {
     Resets,
     /// It takes the request, and never answers.
     IsSilent,
+    /// It answers each request but the first one with the answer to the one before.
+    LagsBehind,
+    /// It answers each request but the first one with another system, which is off.
+    AnswersForAnother,
 }
 
 /// A request: the number of its connection, its method, and whether it asks to close the connection.
@@ -76,6 +83,7 @@ impl Drop for Server {
 
 async fn serve(mut stream: TcpStream, number: usize, habit: Habit, seen: Arc<Mutex<Vec<Seen>>>) {
     let mut is_second = false;
+    let mut before = Value::Null;
     loop {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -100,6 +108,19 @@ async fn serve(mut stream: TcpStream, number: usize, habit: Habit, seen: Arc<Mut
         }
         let mut body = system(SYSTEM, &inline(&["On", "ForceOff"]));
         body["PowerState"] = "On".into();
+        if habit == Habit::AnswersForAnother && number > 1 {
+            body = json!({"@odata.id": "/redfish/v1/Systems/2", "PowerState": "Off"});
+        }
+        if head.starts_with("get /redfish/v1/ ") {
+            body = json!({"@odata.id": "/redfish/v1", "UpdateService": {"@odata.id": UPDATES}});
+        }
+        if head.contains(&UPDATES.to_ascii_lowercase()) {
+            body = json!({"@odata.id": UPDATES, "Id": "UpdateService"});
+        }
+        if habit == Habit::LagsBehind {
+            let last = std::mem::replace(&mut before, body.clone());
+            body = if is_second { last } else { body };
+        }
         let body = if method == "get" {
             body.to_string()
         } else {
@@ -178,5 +199,37 @@ async fn setting_decides_whether_connections_are_kept() {
             client.power().await.unwrap();
         }
         assert_eq!(server.connections(), connections, "{keep_alive:?}");
+    }
+}
+
+#[tokio::test]
+async fn answer_to_another_request_is_read_again_over_a_connection_of_its_own() {
+    for keep_alive in [KeepAlive::Auto, KeepAlive::Always] {
+        let server = Server::start(Habit::LagsBehind).await;
+        let client = server.client(keep_alive);
+        for _ in 0..2 {
+            let found = client
+                .firmware_updates(Duration::from_secs(10))
+                .await
+                .unwrap();
+            assert_eq!(found.read, ["UpdateService"], "{keep_alive:?}: {found:?}");
+            assert!(found.unread.is_empty(), "{keep_alive:?}: {found:?}");
+            assert_eq!(client.power().await.unwrap().state, PowerState::On);
+        }
+    }
+}
+
+#[tokio::test]
+async fn document_of_another_system_is_no_reading_of_this_one() {
+    let server = Server::start(Habit::AnswersForAnother).await;
+    let client = server.client(KeepAlive::Auto);
+    assert_eq!(client.power().await.unwrap().state, PowerState::On);
+    client.off().await.unwrap();
+    for _ in 0..3 {
+        let error = client.power().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
+        for path in [SYSTEM, "/redfish/v1/systems/2"] {
+            assert!(error.message.contains(path), "{error}");
+        }
     }
 }

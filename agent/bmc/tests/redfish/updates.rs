@@ -280,3 +280,15 @@ async fn image_that_an_openbmc_activates_is_an_update() {
         "software 9d0e1f2a \"Software Inventory 2.18\", Updating"
     );
 }
+
+#[tokio::test]
+async fn document_of_another_service_says_nothing_of_updates() {
+    let bmc = with_tasks(&[]).await;
+    bmc.put(SERVICE, at("/redfish/v1/TaskService"));
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert_eq!(found.unread, ["UpdateService: protocol"], "{found:?}");
+    assert!(
+        !found.read.iter().any(|read| read == "UpdateService"),
+        "{found:?}"
+    );
+}

@@ -11,6 +11,7 @@ mod verdict;
 
 use std::time::Duration;
 
+use super::system::Sameness;
 use super::{
     CallFailure, Expected, Goal, Next, Observation, OffProof, OperationRequest, Outcome, Past,
     Watch, proof,
@@ -264,14 +265,26 @@ impl Operation {
         self.update_check.power_took(now.saturating_sub(begun));
         if let Some((source, identity)) = self.past.take() {
             let mut before = Systems::default();
-            let is_known = before.read(source, &identity).is_ok();
-            if !is_known || before.read(seen.source, &seen.identity).is_err() {
+            before.read(source, &identity);
+            if before.read(seen.source, &seen.identity) != Sameness::Same {
                 self.watch = Watch::default();
             }
         }
-        let expected = self.request.expected.mismatch(&seen.identity);
-        let mismatch = expected.or_else(|| self.systems.read(seen.source, &seen.identity).err());
-        if let Some(mismatch) = mismatch {
+        let sameness = match self.request.expected.mismatch(&seen.identity) {
+            Some(mismatch) => Sameness::Other(mismatch),
+            None => self.systems.read(seen.source, &seen.identity),
+        };
+        if sameness == Sameness::Unnamed {
+            self.read_failed(now, &CallFailure::unnamed());
+            return;
+        }
+        if sameness == Sameness::Begins {
+            // What was commanded and read so far may have been another system.
+            self.watch = Watch::default();
+            self.fresh = false;
+            self.confirmed = None;
+        }
+        if let Sameness::Other(mismatch) = sameness {
             // Not what was observed so far, so that nothing of it proves an off.
             self.watch = Watch::default();
             self.fresh = false;

@@ -2,51 +2,24 @@
 
 use crate::{
     PowerSource, SystemIdentity,
-    operation::{Expected, Mismatch},
+    operation::system::{KnownSystem, Sameness},
 };
-use rackhand_identity::IdentityMatch;
 
-/// What each protocol has shown of its system first. Protocols are not compared here: a BMC may report different
+/// What each protocol has shown of its system. Protocols are not compared here: a BMC may report different
 /// identities of one host by two of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(super) struct Systems(Vec<(PowerSource, Expected)>);
+pub(super) struct Systems(Vec<(PowerSource, KnownSystem)>);
 
 impl Systems {
-    /// Compares a reading with what was read before by this protocol, and remembers what is new in it. A BMC that
-    /// leaves its identity out, or reports a placeholder, contradicts nothing.
-    pub(super) fn read(
-        &mut self,
-        source: PowerSource,
-        found: &SystemIdentity,
-    ) -> Result<(), Mismatch> {
-        let known = match self.0.iter().position(|(of, _)| *of == source) {
-            Some(known) => self.0.get_mut(known),
-            None => {
-                self.0.push((source, Expected::default()));
-                self.0.last_mut()
-            }
-        };
-        let Some((_, known)) = known else {
-            return Ok(());
-        };
-        if let Some(mismatch) = known.mismatch(found) {
-            return Err(mismatch);
+    /// Compares a reading with what was read before by this protocol, and remembers what is new in it.
+    pub(super) fn read(&mut self, source: PowerSource, found: &SystemIdentity) -> Sameness {
+        let known = self.0.iter_mut().find(|(of, _)| *of == source);
+        if let Some((_, known)) = known {
+            return known.read(source, found);
         }
-        let uuid = Expected {
-            system_uuid: found.system_uuid.clone(),
-            ..Expected::default()
-        };
-        let serial = Expected {
-            serial: found.serial.clone(),
-            ..Expected::default()
-        };
-        // What does not even name itself names no system.
-        if known.system_uuid.is_none() && uuid.compare(found) == IdentityMatch::Same {
-            known.system_uuid = uuid.system_uuid;
-        }
-        if known.serial.is_none() && serial.compare(found) == IdentityMatch::Same {
-            known.serial = serial.serial;
-        }
-        Ok(())
+        let mut known = KnownSystem::default();
+        let sameness = known.read(source, found);
+        self.0.push((source, known));
+        sameness
     }
 }

@@ -10,10 +10,23 @@ const CANNED: &str = "01020304-0506-0708-090a-0b0c0d0e0f10";
 
 /// A reading of a system that names itself by UUID and serial number; `-`: it does not.
 fn of(state: PowerState, (uuid, serial): (&str, &str)) -> Result<Observation, CallFailure> {
+    named(state, (uuid, serial), "1")
+}
+
+/// The same of a resource with this `Id`.
+fn named(
+    state: PowerState,
+    (uuid, serial): (&str, &str),
+    id: &str,
+) -> Result<Observation, CallFailure> {
     let known = |text: &str| (text != "-").then(|| text.to_owned());
     let identity = SystemIdentity {
         system_uuid: known(uuid),
         serial: known(serial),
+        resource: crate::ResourceName {
+            id: known(id),
+            ..crate::ResourceName::default()
+        },
         ..SystemIdentity::default()
     };
     seen(state).map(|seen| Observation { identity, ..seen })
@@ -30,7 +43,6 @@ fn f5_another_system_in_the_middle_of_an_operation_never_confirms() {
         ((A, "-"), (CANNED, "-"), false),
         ((A, "-"), ("-", "-"), false),
         ((A, "-"), ("-", "S1"), false),
-        (("-", "-"), (A, "S1"), false),
     ] {
         for goal in [off().goal, Goal::On] {
             let goes_to = goal.state().unwrap();
@@ -53,6 +65,32 @@ fn f5_another_system_in_the_middle_of_an_operation_never_confirms() {
             assert_eq!(is_mismatch, is_other, "{first:?} {later:?}: {ran:?}");
             assert_ne!(ran.outcome().is_done(), is_other, "{ran:?}");
         }
+    }
+}
+
+#[test]
+fn f5_off_is_not_confirmed_by_documents_that_do_not_name_the_system() {
+    // What was read before the command, and what afterwards, with the `Id` of the resource.
+    for (first, later, id, is_confirmed) in [
+        ((A, "S1"), (A, "S1"), "1", true),
+        ((A, "S1"), ("-", "-"), "1", true),
+        ((A, "S1"), ("-", "-"), "-", false),
+        ((A, "S1"), (CANNED, "-"), "-", false),
+        ((A, "S1"), ("-", "-"), "2", false),
+        (("-", "-"), ("-", "-"), "1", true),
+        (("-", "-"), ("-", "-"), "-", false),
+        (("-", "-"), (A, "S1"), "1", false),
+    ] {
+        let mut op = Operation::new(off());
+        op.read(s(0), s(0), of(On, first));
+        assert_eq!(op.next(s(0)), Next::Send(PowerCommand::Off));
+        op.sending(s(0));
+        op.answered(s(0), &Accepted::taken("ForceOff", "204"));
+        for at in [1, 3, 5] {
+            op.read(s(at), s(at), named(Off, later, id));
+        }
+        let confirmed = matches!(op.next(s(5)), Next::Done(Outcome::Confirmed { .. }));
+        assert_eq!(confirmed, is_confirmed, "{first:?} {later:?} {id}: {op:?}");
     }
 }
 
@@ -89,7 +127,7 @@ fn f5_identity_by_another_protocol_is_that_of_another_notation() {
 
 #[test]
 fn f1_observation_of_another_system_from_before_the_operation_proves_nothing() {
-    for (before, is_proven) in [(A, true), (B, false), (CANNED, true)] {
+    for (before, is_proven) in [(A, true), (B, false), (CANNED, false)] {
         let mut observed = PowerObservation::default();
         let reading = PowerReading {
             state: On,

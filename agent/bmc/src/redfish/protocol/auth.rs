@@ -104,13 +104,22 @@ impl Access {
 
     /// Reads a document with authentication.
     pub(crate) async fn get(&self, call: &Call, url: &Url) -> Result<Answer, BmcError> {
+        self.read(call, url, false).await
+    }
+
+    /// Reads what a task monitor answers, with authentication.
+    pub(super) async fn get_monitor(&self, call: &Call, url: &Url) -> Result<Answer, BmcError> {
+        self.read(call, url, true).await
+    }
+
+    async fn read(&self, call: &Call, url: &Url, is_monitor: bool) -> Result<Answer, BmcError> {
         let credentials = self.credentials().await?;
-        let answer = self.http.get(url, &credentials).await?;
+        let answer = self.read_as(url, &credentials, is_monitor).await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
         let credentials = self.refused(call, &credentials, &answer).await?;
-        let answer = self.http.get(url, &credentials).await?;
+        let answer = self.read_as(url, &credentials, is_monitor).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
             // The session has not expired, so a new one does not help; it is not reused in the next
             // call either.
@@ -120,6 +129,18 @@ impl Access {
             });
         }
         Ok(answer)
+    }
+
+    async fn read_as(
+        &self,
+        url: &Url,
+        credentials: &Credentials,
+        is_monitor: bool,
+    ) -> Result<Answer, BmcError> {
+        match is_monitor {
+            true => self.http.get_monitor(url, credentials).await,
+            false => self.http.get(url, credentials).await,
+        }
     }
 
     /// Sends a change, exactly once.

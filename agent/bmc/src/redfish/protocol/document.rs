@@ -7,8 +7,8 @@
 use rackhand_identity::{SystemUuid, is_known_text};
 use serde_json::Value;
 
-use super::extended_info::Messages;
-use crate::{PowerState, SystemIdentity};
+use super::{extended_info::Messages, http::normal_path};
+use crate::{PowerState, ResourceName, SystemIdentity};
 
 /// Maximum length of a raw power state, in characters.
 const MAX_RAW: usize = 64;
@@ -231,6 +231,11 @@ impl System {
                 serial: text(body, "SerialNumber").filter(|serial| is_known_text(serial)),
                 vendor: text(body, "Manufacturer"),
                 model: text(body, "Model"),
+                resource: ResourceName {
+                    path: link(body, &[]).map(|link| normal_path(&link)),
+                    id: text(body, "Id"),
+                    name: text(body, "Name"),
+                },
             },
             reset: Action::of(body, "#ComputerSystem.Reset"),
         })

@@ -56,7 +56,7 @@ pub(crate) async fn follow(
         }
         sleep(wait).await;
         pace = (pace * 2).min(SLOWEST_POLL);
-        let Ok(answer) = access.get(call, &url).await else {
+        let Ok(answer) = access.get_monitor(call, &url).await else {
             return TaskOutcome::Unknown("its task could not be read");
         };
         match answer.status {

@@ -45,6 +45,7 @@ pub(in crate::ipmi) async fn identity<A: Requester>(
         serial: known(serial),
         vendor: known(manufacturer).or_else(|| known(inventory.board.manufacturer)),
         model: known(name).or_else(|| known(inventory.board.name)),
+        ..SystemIdentity::default()
     };
     if identity.vendor.is_none() {
         let device = optional(ask.ask(GetDeviceId).await)?;
@@ -124,6 +125,7 @@ mod tests {
                 serial: text("SN-PRODUCT-1"),
                 vendor: text("ACME"),
                 model: text("Server 9000"),
+                ..SystemIdentity::default()
             }
         );
         assert_eq!(bmc.asked(0x06, 0x37), 0);
@@ -144,6 +146,7 @@ mod tests {
                 serial: None,
                 vendor: text("ACME Boards"),
                 model: text("Board X"),
+                ..SystemIdentity::default()
             }
         );
     }

@@ -5,6 +5,7 @@
 
 mod body;
 mod kept;
+mod names;
 mod redirect;
 
 use std::{
@@ -40,6 +41,8 @@ use body::MAX_BODY;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(in crate::redfish) use body::of as body_of;
 use kept::Kept;
+use names::Names;
+pub(super) use names::normal_path;
 use redirect::{Redirects, join, target};
 
 const MAX_REDIRECTS: usize = 3;
@@ -128,6 +131,7 @@ pub(crate) struct Http {
     /// Has a connection for each request.
     single: Client,
     kept: Mutex<(Kept, Option<Client>)>,
+    names: Mutex<Names>,
     base: Url,
     begun: Instant,
     /// Whether the BMC refuses uncompressed documents.
@@ -205,6 +209,7 @@ impl Http {
             setup,
             single,
             kept: Mutex::new((Kept::new(config.keep_alive), None)),
+            names: Mutex::default(),
             base,
             begun: Instant::now(),
             wants_gzip: AtomicBool::new(false),
@@ -221,11 +226,7 @@ impl Http {
             kept.closed();
             *client = None;
         }
-        let single = Chosen {
-            client: self.single.clone(),
-            keeps: false,
-            limit: None,
-        };
+        let single = self.alone();
         if !is_read || !kept.keeps(now) {
             return single;
         }
@@ -302,30 +303,109 @@ impl Http {
         is_http.then(|| self.resolve(url.path()).ok()).flatten()
     }
 
-    /// Reads a document; follows redirects within the BMC, and retries once on a broken connection.
+    /// Reads a document; follows redirects within the BMC, and retries once on a broken connection. A document that
+    /// names another resource is read again over a connection of its own, and is an error if it still does.
     pub(super) async fn get(
         &self,
         url: &Url,
         credentials: &Credentials,
     ) -> Result<Answer, BmcError> {
         let mut url = url.clone();
-        let mut may_retry = true;
+        let mut asked = Vec::new();
         for _ in 0..=MAX_REDIRECTS {
-            let mut result = self.exchange(Method::GET, &url, credentials, None).await;
-            if may_retry && result.as_ref().is_err_and(|failure| failure.reset) {
-                may_retry = false;
-                result = self.exchange(Method::GET, &url, credentials, None).await;
+            let answer = self.get_once(&url, credentials, asked.is_empty()).await?;
+            asked.push(normal_path(url.path()));
+            if is_redirect(&answer) {
+                url = self.follow(&url, (&Method::GET, Redirects::Any), &answer)?;
+                continue;
             }
-            if self.is_refused_uncompressed(result.as_ref().ok()) {
-                result = self.exchange(Method::GET, &url, credentials, None).await;
+            if self.names().other(&asked, &answer).is_none() {
+                return Ok(answer);
             }
-            let answer = result.map_err(|failure| failure.into_error(&self.reporter, false))?;
+            let again = self.get_over_another(&url, credentials).await?;
+            if is_redirect(&again) {
+                url = self.follow(&url, (&Method::GET, Redirects::Any), &again)?;
+                continue;
+            }
+            let Some(named) = self.names().other(&asked, &again) else {
+                return Ok(again);
+            };
+            if self.names().is_alias(&asked, &named) {
+                return Ok(again);
+            }
+            let message = format!(
+                "asked for {}, the BMC answered with {}",
+                url.path(),
+                self.reporter.quote(&named)
+            );
+            return Err(self.reporter.error(ErrorKind::Protocol, message));
+        }
+        Err(self.redirect_loop())
+    }
+
+    /// Reads what a task monitor answers: the task, or the answer of its request, each with a name of its own.
+    pub(super) async fn get_monitor(
+        &self,
+        url: &Url,
+        credentials: &Credentials,
+    ) -> Result<Answer, BmcError> {
+        let mut url = url.clone();
+        for number in 0..=MAX_REDIRECTS {
+            let answer = self.get_once(&url, credentials, number == 0).await?;
             if !is_redirect(&answer) {
                 return Ok(answer);
             }
             url = self.follow(&url, (&Method::GET, Redirects::Any), &answer)?;
         }
         Err(self.redirect_loop())
+    }
+
+    async fn get_once(
+        &self,
+        url: &Url,
+        credentials: &Credentials,
+        may_retry: bool,
+    ) -> Result<Answer, BmcError> {
+        let mut result = self.exchange(Method::GET, url, credentials, None).await;
+        if may_retry && result.as_ref().is_err_and(|failure| failure.reset) {
+            result = self.exchange(Method::GET, url, credentials, None).await;
+        }
+        if self.is_refused_uncompressed(result.as_ref().ok()) {
+            result = self.exchange(Method::GET, url, credentials, None).await;
+        }
+        result.map_err(|failure| failure.into_error(&self.reporter, false))
+    }
+
+    /// Reads over a connection of its own, after an answer that was that of another request.
+    async fn get_over_another(
+        &self,
+        url: &Url,
+        credentials: &Credentials,
+    ) -> Result<Answer, BmcError> {
+        let now = self.begun.elapsed();
+        let was_kept = self.kept().0.keeps(now);
+        self.close_kept();
+        let request = (Method::GET, url, credentials);
+        let result = self.exchange_by(&self.alone(), request, None).await;
+        let answer = result.map_err(|failure| failure.into_error(&self.reporter, false))?;
+        let asked = [normal_path(url.path())];
+        if was_kept && self.names().other(&asked, &answer).is_none() {
+            self.kept().0.failed(now);
+        }
+        Ok(answer)
+    }
+
+    fn alone(&self) -> Chosen {
+        Chosen {
+            client: self.single.clone(),
+            keeps: false,
+            limit: None,
+        }
+    }
+
+    /// No code panics while it holds this lock, so its data are consistent.
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a change, and once more only where the BMC has not carried it out: after a redirect
@@ -421,13 +501,8 @@ impl Http {
             return result;
         }
         // It was a read, over a connection that the BMC does not use again.
-        let alone = Chosen {
-            client: self.single.clone(),
-            keeps: false,
-            limit: None,
-        };
         let request = (method, url, credentials);
-        let result = self.exchange_by(&alone, request, content).await;
+        let result = self.exchange_by(&self.alone(), request, content).await;
         // A BMC that does not answer at all has not shown that it breaks kept connections.
         if result.is_ok() {
             self.kept().0.failed(self.begun.elapsed());
