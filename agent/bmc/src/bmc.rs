@@ -161,6 +161,7 @@ fn unsupported<'a, T: Send + 'a>(bmc: &str, what: &str) -> BmcFuture<'a, T> {
         message: format!("{what}: not supported by this driver"),
         retry_after: None,
         maybe_sent: false,
+        not_sent: false,
     };
     Box::pin(async move { Err(error) })
 }

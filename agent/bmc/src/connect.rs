@@ -181,6 +181,7 @@ fn without_feature(address: &BmcAddress, protocol: Protocol) -> BmcError {
         message: format!("rackhand-bmc was built without its feature {feature}"),
         retry_after: None,
         maybe_sent: false,
+        not_sent: false,
     }
 }
 

@@ -75,4 +75,7 @@ pub struct BmcError {
     pub retry_after: Option<Duration>,
     /// Whether the request may have reached the BMC although no response arrived.
     pub maybe_sent: bool,
+    /// Whether the call is known to have ended before a command reached the BMC. `false` for a command: it may have
+    /// arrived, or it arrived and was refused.
+    pub not_sent: bool,
 }

@@ -130,6 +130,7 @@ fn fault(bmc: &str, message: &str) -> BmcError {
         message: message.to_owned(),
         retry_after: None,
         maybe_sent: false,
+        not_sent: false,
     }
 }
 

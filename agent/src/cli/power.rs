@@ -59,7 +59,8 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
     /// Switch although the BMC reports that firmware is being updated, which may leave the host unusable. Without it,
-    /// the updates are read right before the command, and nothing is sent while one runs.
+    /// the updates are read right before each command, and none is sent while one runs; one that was
+    /// sent before may still take effect.
     #[arg(long)]
     pub(crate) during_firmware_update: bool,
     /// Do not wait for the outcome: the operation continues in the agent.

@@ -74,6 +74,7 @@ impl CallVerdict {
             message: format!("no response within {:?}", settings.patience),
             retry_after: None,
             maybe_sent: false,
+            not_sent: false,
         })
     }
 }
@@ -127,6 +128,7 @@ impl Breaker {
             retry_after: Some(pause),
             // This call sent nothing.
             maybe_sent: false,
+            not_sent: true,
             ..open.last.clone()
         })
     }
@@ -195,6 +197,7 @@ mod tests {
             message: message.into(),
             retry_after: None,
             maybe_sent: true,
+            not_sent: false,
         }
     }
 

@@ -122,6 +122,7 @@ pub(super) fn combined_error(bmc: &str, mut errors: Vec<BmcError>) -> BmcError {
         // A driver without a retry-after may be tried again at once.
         retry_after: waits.and_then(|waits| waits.into_iter().min()),
         maybe_sent: errors.iter().any(|error| error.maybe_sent),
+        not_sent: errors.iter().all(|error| error.not_sent),
     }
 }
 
@@ -140,6 +141,7 @@ mod tests {
             message: kind.label().into(),
             retry_after: wait.map(Duration::from_secs),
             maybe_sent: false,
+            not_sent: false,
         }
     }
 

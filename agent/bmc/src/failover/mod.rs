@@ -125,7 +125,11 @@ impl Failover {
                     errors.push((index, other_system(driver, &mismatch)));
                     continue;
                 }
-                Err(error) => Err(error),
+                // A reading that failed, before a command was sent.
+                Err(error) => Err(BmcError {
+                    not_sent: true,
+                    ..error
+                }),
             };
             match answer {
                 Ok(answer) => {
@@ -214,6 +218,7 @@ fn other_system(driver: &Driver, mismatch: &Mismatch) -> BmcError {
         ),
         retry_after: None,
         maybe_sent: false,
+        not_sent: true,
     }
 }
 

@@ -319,6 +319,7 @@ impl Inner {
             message: failure.message,
             retry_after: failure.retry_after,
             maybe_sent: failure.maybe_sent,
+            not_sent: !failure.maybe_sent,
         }
     }
 }

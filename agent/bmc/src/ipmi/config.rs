@@ -137,6 +137,7 @@ impl IpmiConfig {
             message: wrong.to_owned(),
             retry_after: None,
             maybe_sent: false,
+            not_sent: false,
         })
     }
 

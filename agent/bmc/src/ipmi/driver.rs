@@ -118,6 +118,7 @@ impl Ipmi {
         let message = format!("{} refused{state}: {code}{advice}", command.words());
         Err(BmcError {
             maybe_sent: code.may_have_acted(),
+            not_sent: false,
             ..call.error(code.kind(), message)
         })
     }
@@ -135,6 +136,7 @@ impl Ipmi {
             None => Ok(Accepted::taken(command, SUCCESS)),
             Some(code) => Err(BmcError {
                 maybe_sent: code.may_have_acted() && repeat != Repeat::Read,
+                not_sent: false,
                 ..call.error(code.kind(), format!("{command} refused: {code}"))
             }),
         }

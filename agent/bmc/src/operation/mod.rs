@@ -276,6 +276,8 @@ pub struct CallFailure {
     pub retry_after: Option<Duration>,
     /// Whether the command may have reached the BMC nevertheless.
     pub maybe_sent: bool,
+    /// Whether the command is known not to have reached the BMC; otherwise it counts as sent (F2).
+    pub not_sent: bool,
 }
 
 impl CallFailure {
@@ -303,6 +305,7 @@ impl From<&BmcError> for CallFailure {
             kind: error.kind,
             retry_after: error.retry_after,
             maybe_sent: error.maybe_sent,
+            not_sent: error.not_sent && !error.maybe_sent,
         }
     }
 }

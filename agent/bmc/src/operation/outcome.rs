@@ -108,7 +108,10 @@ pub enum Outcome {
         commanded: bool,
     },
     /// Forced off: the host did not shut down, or the BMC could not request it.
-    Forced,
+    Forced {
+        /// Whether the host may have been requested to shut down: the BMC took the request, or did not answer it.
+        requested: bool,
+    },
     /// On again after having been off.
     Cycled {
         /// Whether the host was off when the operation began.
@@ -195,7 +198,7 @@ impl Outcome {
     pub fn is_done(&self) -> bool {
         matches!(
             self,
-            Self::Confirmed { .. } | Self::Forced | Self::Cycled { .. } | Self::Taken { .. }
+            Self::Confirmed { .. } | Self::Forced { .. } | Self::Cycled { .. } | Self::Taken { .. }
         )
     }
 }
@@ -211,7 +214,13 @@ impl fmt::Display for Outcome {
                     write!(f, "confirmed {word}; no command was needed")
                 }
             }
-            Self::Forced => f.write_str("confirmed off, by force: the host did not shut down"),
+            Self::Forced { requested: true } => {
+                f.write_str("confirmed off, by force: the host did not shut down")
+            }
+            Self::Forced { requested: false } => f.write_str(
+                "confirmed off, by force: the host was not requested to shut down, because the BMC took no such \
+                 request",
+            ),
             Self::Cycled { was_off: false } => f.write_str("was off, and is confirmed on again"),
             Self::Cycled { was_off: true } => {
                 f.write_str("was already off, was sent another power-off, and is confirmed on")

@@ -383,6 +383,7 @@ impl<H: Hooks> Run<'_, H> {
                 message: format!("the updates of firmware were not read within {limit:?}"),
                 retry_after: None,
                 maybe_sent: false,
+                not_sent: false,
             }),
             () = self.hooks.interrupted() => return,
         };

@@ -212,6 +212,7 @@ impl PduConfig {
             message: message.into(),
             retry_after: None,
             maybe_sent: false,
+            not_sent: false,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rackhand_bmc::{Acceptance, Bmc, ErrorKind, PowerCommand, redfish::connect};
 use serde_json::{Value, json};
 
-use crate::bmc::{RESET, Reply, SYSTEM, TestBmc, inline, system};
+use crate::bmc::{RESET, Reply, SESSIONS, SYSTEM, TestBmc, inline, system};
 
 const BUTTON: &[&str] = &["On", "ForceOff", "PushPowerButton"];
 
@@ -250,4 +250,30 @@ async fn identity_is_read_from_the_bmc_each_time() {
     assert_eq!(identity.serial.as_deref(), Some("XYZ"));
     assert_eq!(identity.vendor.as_deref(), Some("Example"));
     assert_eq!(identity.model, None);
+}
+
+#[tokio::test]
+async fn command_counts_as_sent_when_it_may_have_reached_the_bmc() {
+    // The request that fails, with its status; whether the command is then known not to have been sent.
+    for (method, path, status, not_sent) in [
+        ("GET", SYSTEM, 503, true),
+        ("POST", SESSIONS, 503, true),
+        ("POST", RESET, 503, false),
+        ("POST", RESET, 400, false),
+        ("POST", RESET, 502, false),
+        ("POST", RESET, 401, false),
+    ] {
+        let bmc =
+            TestBmc::with(move |seen, _| seen.is(method, path).then(|| Reply::status(status)))
+                .await;
+        let error = bmc.client().off().await.unwrap_err();
+        assert_eq!(
+            error.not_sent, not_sent,
+            "{method} {path} {status}: {error}"
+        );
+    }
+    let mut config = TestBmc::start().await.config();
+    config.address = "redfish+http://127.0.0.1:1".parse().unwrap();
+    let error = connect(config).unwrap().off().await.unwrap_err();
+    assert!(error.not_sent, "{error}");
 }

@@ -1,6 +1,9 @@
 //! Sessions and Basic authentication.
 
+use std::time::Duration;
+
 use rackhand_bmc::{AuthPolicy, Bmc, ErrorKind, redfish::connect};
+use serde_json::json;
 
 use crate::bmc::{BASIC, RESET, Reply, SESSIONS, SYSTEM, TestBmc};
 
@@ -249,4 +252,152 @@ async fn service_root_that_requires_a_password_is_read_with_it() {
     .await;
     bmc.client().power().await.unwrap();
     assert_eq!(bmc.count("GET", "/redfish/v1/"), 2);
+}
+
+#[tokio::test]
+async fn resource_that_is_refused_costs_one_login_and_no_session() {
+    let bmc = TestBmc::with(|seen, _| {
+        (seen.path == "/redfish/v1/TaskService").then(|| Reply::status(401))
+    })
+    .await;
+    bmc.world(|world| {
+        world.root = json!({"Tasks": {"@odata.id": "/redfish/v1/TaskService"}});
+        let session = |number: usize| format!("{SESSIONS}/token-{number}");
+        for number in 1..4 {
+            world
+                .documents
+                .insert(session(number), json!({"Id": number}));
+        }
+    });
+    let client = bmc.client();
+    for _ in 0..5 {
+        let updates = client
+            .firmware_updates(Duration::from_secs(20))
+            .await
+            .unwrap();
+        assert_eq!(updates.unread, ["TaskService: authentication"]);
+        client.power().await.unwrap();
+        assert_eq!(bmc.world(|world| world.tokens.len()), 1);
+    }
+    assert_eq!(
+        bmc.count("POST", SESSIONS),
+        2,
+        "one login again in a minute"
+    );
+    client.close().await.unwrap();
+    assert!(bmc.world(|world| world.tokens.is_empty()));
+}
+
+#[tokio::test]
+async fn refusal_now_and_then_leaves_no_session_open() {
+    let mut reads = 0;
+    let bmc = TestBmc::with(move |seen, _| {
+        reads += usize::from(seen.is("GET", SYSTEM));
+        (seen.is("GET", SYSTEM) && reads % 3 == 0).then(|| Reply::status(401))
+    })
+    .await;
+    let client = bmc.client();
+    for _ in 0..12 {
+        client.power().await.unwrap();
+        assert_eq!(bmc.world(|world| world.tokens.len()), 1);
+    }
+    client.off().await.unwrap();
+    assert_eq!(bmc.count("POST", SESSIONS), 2);
+}
+
+#[tokio::test]
+async fn session_that_ends_again_within_a_minute_is_renewed() {
+    let bmc = TestBmc::start().await;
+    let client = bmc.client();
+    for number in 1..4 {
+        client.power().await.unwrap();
+        assert_eq!(bmc.count("POST", SESSIONS), number);
+        bmc.world(|world| world.tokens.clear());
+    }
+}
+
+#[tokio::test]
+async fn session_without_an_address_of_its_own_is_not_opened_again_at_each_refusal() {
+    let bmc = TestBmc::with(|seen, world| {
+        if seen.is("POST", SESSIONS) {
+            world.tokens.push("nameless".to_owned());
+            return Some(Reply::json(201, &json!({})).header("X-Auth-Token", "nameless"));
+        }
+        (seen.path == "/redfish/v1/TaskService").then(|| Reply::status(401))
+    })
+    .await;
+    bmc.world(|world| world.root = json!({"Tasks": {"@odata.id": "/redfish/v1/TaskService"}}));
+    let client = bmc.client();
+    for _ in 0..5 {
+        client
+            .firmware_updates(Duration::from_secs(20))
+            .await
+            .unwrap();
+    }
+    assert_eq!(bmc.count("POST", SESSIONS), 2);
+}
+
+#[tokio::test]
+async fn session_of_a_refused_command_is_deleted_before_the_next_login() {
+    let mut is_refused = true;
+    let bmc = TestBmc::with(move |seen, _| {
+        let refuses = seen.is("POST", RESET) && std::mem::take(&mut is_refused);
+        refuses.then(|| Reply::status(401))
+    })
+    .await;
+    let client = bmc.client();
+    let error = client.off().await.unwrap_err();
+    assert!(
+        !error.maybe_sent && !error.not_sent,
+        "it arrived, and was refused"
+    );
+    client.off().await.unwrap();
+    assert_eq!(bmc.world(|world| world.tokens.clone()), ["token-2"]);
+    assert_eq!(bmc.count("DELETE", &format!("{SESSIONS}/token-1")), 1);
+}
+
+/// A BMC whose login takes longer than a call of the client.
+async fn slow_login() -> (TestBmc, Box<dyn Bmc>) {
+    let bmc = TestBmc::with(|seen, world| {
+        seen.is("POST", SESSIONS).then(|| {
+            world.tokens.push("late".to_owned());
+            let reply = Reply::json(201, &json!({"@odata.id": format!("{SESSIONS}/late")}));
+            reply
+                .header("X-Auth-Token", "late")
+                .late(Duration::from_secs(1))
+        })
+    })
+    .await;
+    let mut config = bmc.config();
+    config.timeouts.call = Duration::from_millis(400);
+    config.timeouts.request = Duration::from_millis(400);
+    let client = connect(config).unwrap();
+    let error = client.off().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    assert!(error.not_sent, "{error}");
+    (bmc, client)
+}
+
+#[tokio::test]
+async fn login_that_outlasts_its_call_serves_the_next_one() {
+    let (bmc, client) = slow_login().await;
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    client.power().await.unwrap();
+    client.off().await.unwrap();
+    assert_eq!(bmc.count("POST", SESSIONS), 1);
+    client.close().await.unwrap();
+    assert!(bmc.world(|world| world.tokens.is_empty()));
+}
+
+#[tokio::test]
+async fn session_that_nobody_waits_for_is_deleted() {
+    let (bmc, client) = slow_login().await;
+    client.close().await.unwrap();
+    for _ in 0..100 {
+        if bmc.world(|world| world.tokens.is_empty()) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the session is left open");
 }

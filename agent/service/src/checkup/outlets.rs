@@ -117,6 +117,7 @@ mod tests {
                 message: "no".to_owned(),
                 retry_after: None,
                 maybe_sent: false,
+                not_sent: false,
             };
             let check = outlets("a", "snmp://pdu:161", &Err(error));
             assert_eq!(check.verdict(), Verdict::Failed);

@@ -75,6 +75,7 @@ fn error(kind: ErrorKind) -> BmcError {
         message: format!("it is {}", kind.label()),
         retry_after: None,
         maybe_sent: false,
+        not_sent: false,
     }
 }
 

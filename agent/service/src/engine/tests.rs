@@ -26,6 +26,7 @@ impl Driver for NoHardware {
             message: "none".into(),
             retry_after: None,
             maybe_sent: false,
+            not_sent: false,
         })
     }
 }

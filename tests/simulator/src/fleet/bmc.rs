@@ -64,6 +64,7 @@ impl Driver for SimulatedBmcs {
                 message: "no route".to_owned(),
                 retry_after: None,
                 maybe_sent: false,
+                not_sent: false,
             }),
         }
     }
@@ -76,6 +77,7 @@ impl Driver for SimulatedBmcs {
             message: "no route".to_owned(),
             retry_after: None,
             maybe_sent: false,
+            not_sent: false,
         })?);
         Ok(pdu)
     }
@@ -172,6 +174,7 @@ impl SimulatedBmc {
             message: message.to_owned(),
             retry_after: None,
             maybe_sent,
+            not_sent: false,
         }
     }
 

@@ -131,6 +131,7 @@ impl SimulatedPdu {
             message: message.to_owned(),
             retry_after: None,
             maybe_sent,
+            not_sent: false,
         }
     }
 

@@ -84,6 +84,7 @@ impl Scripted {
                     message: kind.label().to_owned(),
                     retry_after: None,
                     maybe_sent,
+                    not_sent: false,
                 }),
             }
         })

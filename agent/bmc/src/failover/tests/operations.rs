@@ -68,6 +68,7 @@ async fn soft_off_unsupported_by_one_driver_uses_the_other() {
                 message: format!("{}: not supported by this driver", command.words()),
                 retry_after: None,
                 maybe_sent: false,
+                not_sent: false,
             };
             Box::pin(async { Err(error) })
         }

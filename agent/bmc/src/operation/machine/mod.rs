@@ -333,10 +333,13 @@ impl Operation {
         if self.ended.is_some() {
             return;
         }
-        if let Err(failed) = &result
-            && self.turns_to_button(now, failed)
-        {
-            return;
+        if let Err(failed) = &result {
+            if self.turns_to_button(now, failed) {
+                return;
+            }
+            if failed.not_sent {
+                self.was_not_sent();
+            }
         }
         self.poll = self.request.timing.poll_first;
         self.next_read = now.saturating_add(self.poll);
@@ -373,6 +376,7 @@ impl Operation {
     pub fn answered(&mut self, now: Duration, accepted: &Accepted) {
         if !accepted.was_sent() {
             self.button.undo(self.phase);
+            self.was_not_sent();
         }
         let (off_taken, watch) = (self.off_taken, self.watch.clone());
         self.sent(now, Ok(()));
@@ -387,12 +391,17 @@ impl Operation {
         self.watch.accepted(now, accepted, switches_off);
     }
 
+    /// The last command did not reach the BMC.
+    fn was_not_sent(&mut self) {
+        self.sends = self.sends.saturating_sub(1);
+    }
+
     /// Whether the failed call sent nothing because the BMC has only the power button, which is next.
     fn turns_to_button(&mut self, now: Duration, failed: &CallFailure) -> bool {
         if !self.button.becomes_needed(self.phase, failed) {
             return false;
         }
-        self.sends = self.sends.saturating_sub(1);
+        self.was_not_sent();
         self.once = OneTimeCommand::NotSent;
         self.sent_at = None;
         self.next_read = now;

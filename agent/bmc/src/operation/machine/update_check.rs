@@ -129,6 +129,7 @@ impl Operation {
     /// Why it was not known, when a command that takes the power was sent, whether firmware was being updated. `None`:
     /// it was known, was not read on purpose, or the BMC never reports it.
     pub fn updates_unknown(&self) -> Option<&str> {
-        self.update_check.sent_unknown.as_deref()
+        let unknown = self.update_check.sent_unknown.as_deref();
+        unknown.filter(|_| self.sends > 0)
     }
 }

@@ -68,7 +68,12 @@ impl Operation {
             }
             _ if self.proof().is_none() => self.corroboration.need(now),
             Goal::SoftOff { .. } if self.phase == Phase::Off && self.sent_at.is_some() => {
-                self.ended = Some(Outcome::Forced);
+                self.ended = Some(Outcome::Forced {
+                    requested: matches!(
+                        self.once,
+                        OneTimeCommand::Taken | OneTimeCommand::Unanswered
+                    ),
+                });
             }
             _ => {
                 self.ended = Some(Outcome::Confirmed {

@@ -71,6 +71,7 @@ fn failed(kind: ErrorKind) -> CallFailure {
         kind,
         retry_after: None,
         maybe_sent: false,
+        not_sent: false,
     }
 }
 
@@ -99,6 +100,8 @@ struct Ran {
     reads: Vec<Duration>,
     sends: Vec<Duration>,
     commands: Vec<PowerCommand>,
+    /// Number of commands that count as sent.
+    sent: u32,
     ended: Option<(Duration, Outcome)>,
 }
 
@@ -137,6 +140,7 @@ fn run(asked: OperationRequest, mut world: impl World) -> Ran {
             }
             Next::Done(outcome) => {
                 ran.ended = Some((now, outcome));
+                ran.sent = op.sends();
                 return ran;
             }
         }

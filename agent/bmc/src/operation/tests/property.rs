@@ -29,6 +29,7 @@ fn any_error() -> impl Strategy<Value = CallFailure> {
             kind,
             retry_after: wait.map(s),
             maybe_sent,
+            not_sent: false,
         }
     })
 }
@@ -272,7 +273,7 @@ proptest! {
                 prop_assert!(op.proof().is_some() && (saw_other || corroborated));
                 prop_assert!(now <= s(60));
             }
-            Outcome::Forced => {
+            Outcome::Forced { .. } => {
                 prop_assert!(proven_off(&streak) && off_taken(&sent));
                 prop_assert!(op.proof().is_some() && (saw_other || corroborated));
                 let asked_to = matches!(goal, Goal::SoftOff { then_force: true, .. });

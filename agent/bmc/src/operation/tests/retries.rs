@@ -66,6 +66,7 @@ fn retry_after_delays_the_next_command() {
                 kind: ErrorKind::Busy,
                 retry_after: Some(s(25)),
                 maybe_sent: false,
+                not_sent: false,
             })
         },
     );
@@ -195,4 +196,41 @@ fn system_missing_during_a_bmc_restart_is_retried() {
     let ran = run(off(), world);
     assert!(ran.at() > s(20), "{:?}", ran.at());
     assert!(ran.outcome().is_done(), "{ran:?}");
+}
+
+#[test]
+fn f2_command_counts_unless_it_is_known_not_to_have_been_sent() {
+    for (not_sent, maybe_sent) in [(true, false), (false, false), (false, true)] {
+        let world = (
+            |_| seen(On),
+            |_, _| {
+                Err(CallFailure {
+                    maybe_sent,
+                    not_sent,
+                    ..failed(ErrorKind::Busy)
+                })
+            },
+        );
+        let ran = run(off(), world);
+        assert!(ran.commands.len() > 1);
+        let counted = u32::try_from(ran.commands.len()).unwrap();
+        assert_eq!(ran.sent, if not_sent { 0 } else { counted });
+    }
+}
+
+#[test]
+fn updates_that_were_not_known_are_not_reported_of_a_command_that_was_not_sent() {
+    let mut op = Operation::new(off());
+    op.read(s(0), s(0), seen(On));
+    op.updates_read(s(0), s(0), Err("late".to_owned()));
+    op.sending(s(0));
+    assert_eq!(op.updates_unknown(), Some("late"));
+    op.sent(
+        s(0),
+        Err(CallFailure {
+            not_sent: true,
+            ..failed(ErrorKind::Busy)
+        }),
+    );
+    assert_eq!((op.sends(), op.updates_unknown()), (0, None));
 }

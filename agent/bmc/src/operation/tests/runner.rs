@@ -41,6 +41,7 @@ impl Memory {
             message: "said so".into(),
             retry_after: None,
             maybe_sent: false,
+            not_sent: false,
         }
     }
 }

@@ -97,7 +97,7 @@ fn unsupported_soft_off_fails_or_forces_at_once() {
         let ran = run(soft(s(180), then_force), world);
         if then_force {
             assert_eq!(ran.commands, [SoftOff, HardOff]);
-            assert_eq!(*ran.outcome(), Outcome::Forced);
+            assert_eq!(*ran.outcome(), Outcome::Forced { requested: false });
             assert!(ran.at() < s(4), "{:?}", ran.at());
         } else {
             assert_eq!(ran.commands, [SoftOff]);
@@ -218,4 +218,34 @@ fn operation_is_soft_until_it_forces() {
     op.read(ms(59_500), ms(59_500), seen(On));
     assert_eq!(op.next(s(60)), Next::Send(HardOff));
     assert!(!op.is_soft());
+}
+
+#[test]
+fn text_of_a_forced_off_says_whether_a_shutdown_was_requested() {
+    let world = |not_sent| {
+        let hard = Cell::new(false);
+        let hard = std::rc::Rc::new(hard);
+        let commanded = hard.clone();
+        (
+            move |_| seen(if hard.get() { Off } else { On }),
+            move |_, command| {
+                commanded.set(command == HardOff);
+                match command {
+                    SoftOff => Err(CallFailure {
+                        not_sent,
+                        ..failed(ErrorKind::Unsupported)
+                    }),
+                    _ => Ok(()),
+                }
+            },
+        )
+    };
+    for not_sent in [false, true] {
+        let ran = run(soft(s(60), true), world(not_sent));
+        assert_eq!(
+            ran.outcome().to_string(),
+            "confirmed off, by force: the host was not requested to shut down, because the BMC took no such request"
+        );
+        assert_eq!(ran.sent, if not_sent { 1 } else { 2 });
+    }
 }

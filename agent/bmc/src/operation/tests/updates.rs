@@ -132,6 +132,7 @@ impl Bmc for Updating {
                     message: "none".into(),
                     retry_after: None,
                     maybe_sent: false,
+                    not_sent: false,
                 }),
             }
         })

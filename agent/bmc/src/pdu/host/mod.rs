@@ -326,6 +326,7 @@ fn error(address: &str, kind: ErrorKind, message: String) -> BmcError {
         message,
         retry_after: None,
         maybe_sent: false,
+        not_sent: false,
     }
 }
 

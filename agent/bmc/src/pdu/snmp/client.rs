@@ -290,6 +290,7 @@ fn error(address: &str, kind: ErrorKind, message: impl Into<String>) -> BmcError
         message: message.into(),
         retry_after: None,
         maybe_sent: false,
+        not_sent: false,
     }
 }
 

@@ -55,6 +55,7 @@ pub(super) fn of(address: &str, doing: &str, error: &Error, is_command: bool) ->
         message: format!("{doing}: {why}"),
         retry_after: None,
         maybe_sent: is_command && is_lost,
+        not_sent: false,
     }
 }
 

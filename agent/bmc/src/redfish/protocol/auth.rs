@@ -1,12 +1,15 @@
 //! Authenticated requests: sessions, HTTP Basic, and the reaction to a 401.
 //!
 //! Owns: the credentials in use, and the service root with the session collection. Must never: log
-//! in a second time in one call, or repeat a command.
+//! in a second time in one call, leave a session open that it replaces, or repeat a command.
 
 use std::{sync::Arc, time::Duration};
 
 use reqwest::StatusCode;
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::{Mutex, oneshot},
+    time::{Instant, timeout},
+};
 use url::Url;
 
 use super::{
@@ -15,8 +18,9 @@ use super::{
     document::Root,
     errors,
     http::{Change, Http},
+    refused_resources::RefusedResources,
     response::Answer,
-    session::{self, SessionAttempt},
+    session::{self, Login, SessionAttempt},
 };
 use crate::{
     BmcError, ErrorKind,
@@ -26,28 +30,47 @@ use crate::{
 /// How long HTTP Basic is used after the session table was full.
 const FULL_FOR: Duration = Duration::from_secs(300);
 
+/// How long a session that is replaced may take to be deleted.
+const DELETE_WITHIN: Duration = Duration::from_secs(2);
+
 enum State {
     /// No login was tried yet.
     Fresh,
+    /// A login goes on, perhaps since an earlier call.
+    LoggingIn(oneshot::Receiver<Login>),
     Session(Arc<Session>),
+    /// The BMC refused it. It is deleted before the next login, because it may be open nevertheless.
+    Refused(Arc<Session>),
     /// HTTP Basic: permanently, or until this time because the session table was full.
     Basic(Option<Instant>),
 }
 
+/// Result of reading a resource again that was refused.
+enum Retried {
+    Answered(Answer),
+    /// The session works, and this resource is refused.
+    ResourceRefused(BmcError),
+    /// The session has ended; the refusal.
+    SessionEnded(Answer),
+}
+
 /// Authenticated access to one BMC.
 pub(crate) struct Access {
-    pub(crate) http: Http,
+    pub(crate) http: Arc<Http>,
     account: Arc<Account>,
     policy: AuthPolicy,
     /// Pause before a denied request is repeated.
     pub(in crate::redfish) denied: Duration,
     state: Mutex<State>,
     root: Mutex<Option<Root>>,
+    refused: RefusedResources,
+    /// How long a call waits for a login.
+    patience: Duration,
 }
 
 impl Access {
     pub(crate) fn new(config: RedfishConfig) -> Result<Self, BmcError> {
-        let http = Http::new(&config)?;
+        let http = Arc::new(Http::new(&config)?);
         if config.username.is_empty() {
             let message = "the user name is empty; check the Secret or inventory entry";
             return Err(http.reporter.error(ErrorKind::Configuration, message));
@@ -66,6 +89,8 @@ impl Access {
             denied: timeouts.denied,
             state: Mutex::new(State::Fresh),
             root: Mutex::new(None),
+            refused: RefusedResources::default(),
+            patience: timeouts.connect + timeouts.request,
         })
     }
 
@@ -118,14 +143,29 @@ impl Access {
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
+        let answer = match &credentials {
+            Credentials::Session(session) if self.refused.is_recent(url.path()) => {
+                match self.again(url, session, answer, is_monitor).await? {
+                    Retried::Answered(answer) => return Ok(answer),
+                    Retried::ResourceRefused(error) => return Err(error),
+                    Retried::SessionEnded(answer) => answer,
+                }
+            }
+            _ => answer,
+        };
+        self.refused.add(url.path());
         let credentials = self.refused(call, &credentials, &answer).await?;
         let answer = self.read_as(url, &credentials, is_monitor).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
-            // The session has not expired, so a new one does not help; it is not reused in the next
-            // call either.
-            return Err(match self.refused(call, &credentials, &answer).await {
-                Err(error) => error,
-                Ok(_) => errors::of_status(&self.http.reporter, "reading", &answer),
+            // The session has not expired, so a new one does not help, and this one serves other resources.
+            return Err(match &credentials {
+                Credentials::Session(_) => {
+                    errors::of_status(&self.http.reporter, "reading", &answer)
+                }
+                _ => match self.refused(call, &credentials, &answer).await {
+                    Err(error) => error,
+                    Ok(_) => errors::of_status(&self.http.reporter, "reading", &answer),
+                },
             });
         }
         Ok(answer)
@@ -141,6 +181,38 @@ impl Access {
             true => self.http.get_monitor(url, credentials).await,
             false => self.http.get(url, credentials).await,
         }
+    }
+
+    /// Reads a resource again that was refused shortly after the last login for it, over a connection of its own. Another
+    /// login only helps if the session has ended, which its own resource shows.
+    async fn again(
+        &self,
+        url: &Url,
+        session: &Arc<Session>,
+        refusal: Answer,
+        is_monitor: bool,
+    ) -> Result<Retried, BmcError> {
+        let credentials = Credentials::Session(Arc::clone(session));
+        self.http.close_kept();
+        let answer = self.read_as(url, &credentials, is_monitor).await?;
+        if answer.status != StatusCode::UNAUTHORIZED {
+            return Ok(Retried::Answered(answer));
+        }
+        if let Some(location) = &session.location {
+            let own = self.http.get(location, &credentials).await;
+            let is_open =
+                own.is_ok_and(|own| own.status.is_success() || own.status == StatusCode::FORBIDDEN);
+            if !is_open {
+                return Ok(Retried::SessionEnded(refusal));
+            }
+        }
+        let error = errors::of_status(&self.http.reporter, "reading", &answer);
+        Ok(Retried::ResourceRefused(error))
+    }
+
+    /// Logs in if that is needed for a change.
+    pub(crate) async fn ready(&self) -> Result<(), BmcError> {
+        self.credentials().await.map(drop)
     }
 
     /// Sends a change, exactly once.
@@ -162,7 +234,7 @@ impl Access {
         self.http.close_kept();
         let state = std::mem::replace(&mut *self.state.lock().await, State::Fresh);
         match state {
-            State::Session(session) => {
+            State::Session(session) | State::Refused(session) => {
                 session::close(&self.http, &Credentials::Session(session)).await
             }
             _ => Ok(()),
@@ -172,7 +244,7 @@ impl Access {
     async fn forget(&self, session: &Arc<Session>) {
         let mut state = self.state.lock().await;
         if matches!(&*state, State::Session(current) if Arc::ptr_eq(current, session)) {
-            *state = State::Fresh;
+            *state = State::Refused(Arc::clone(session));
         }
     }
 
@@ -185,7 +257,9 @@ impl Access {
             State::Session(session) => Ok(Credentials::Session(Arc::clone(session))),
             State::Basic(None) => Ok(self.basic()),
             State::Basic(Some(until)) if Instant::now() < *until => Ok(self.basic()),
-            State::Basic(Some(_)) | State::Fresh => self.log_in(&mut state).await,
+            State::Basic(Some(_)) | State::Refused(_) | State::LoggingIn(_) | State::Fresh => {
+                self.log_in(&mut state).await
+            }
         }
     }
 
@@ -209,7 +283,7 @@ impl Access {
         };
         if let State::Session(current) = &*state {
             if Arc::ptr_eq(current, used) {
-                *state = State::Fresh;
+                *state = State::Refused(Arc::clone(used));
             } else if call.may_log_in_again() {
                 return Ok(Credentials::Session(Arc::clone(current)));
             }
@@ -222,12 +296,14 @@ impl Access {
 
     async fn log_in(&self, state: &mut State) -> Result<Credentials, BmcError> {
         let root = self.root().await?;
+        if let State::Refused(session) = &*state {
+            let refused = Credentials::Session(Arc::clone(session));
+            *state = State::Fresh;
+            // Most have expired, and a BMC that does not answer is not waited for.
+            let _ = timeout(DELETE_WITHIN, session::close(&self.http, &refused)).await;
+        }
         let opened = match &root.sessions {
-            Some(link) => {
-                let refuses_all = vendor::refuses_sessions(&root);
-                let url = self.http.resolve(link)?;
-                session::open(&self.http, &url, &self.account, refuses_all).await?
-            }
+            Some(link) => self.open(state, &root, link).await?,
             None => SessionAttempt::Never(
                 self.http
                     .reporter
@@ -248,5 +324,44 @@ impl Access {
         }
         *state = State::Basic(until);
         Ok(self.basic())
+    }
+
+    /// The session of the login that an earlier call began and did not wait for, or else of a new one.
+    async fn open(
+        &self,
+        state: &mut State,
+        root: &Root,
+        link: &str,
+    ) -> Result<SessionAttempt, BmcError> {
+        if let State::LoggingIn(_) = state
+            && let Ok(attempt) = self.logged_in(state).await?
+        {
+            return Ok(attempt);
+        }
+        let refuses_all = vendor::refuses_sessions(root);
+        let url = self.http.resolve(link)?;
+        *state = State::LoggingIn(Login::begin(&self.http, url, &self.account, refuses_all));
+        self.logged_in(state).await?
+    }
+
+    /// Waits for the login that goes on. The outer error: it still does.
+    async fn logged_in(
+        &self,
+        state: &mut State,
+    ) -> Result<Result<SessionAttempt, BmcError>, BmcError> {
+        let stopped = || {
+            let message = "logging in: the login was stopped";
+            Err(self.http.reporter.error(ErrorKind::Protocol, message))
+        };
+        let State::LoggingIn(login) = state else {
+            return Ok(stopped());
+        };
+        let Ok(login) = timeout(self.patience, login).await else {
+            let message =
+                "logging in: no complete response in time; it is waited for in the next call";
+            return Err(self.http.reporter.error(ErrorKind::Timeout, message));
+        };
+        *state = State::Fresh;
+        Ok(login.ok().and_then(Login::take).unwrap_or_else(stopped))
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Call {
     deadline: Instant,
     logged_in_again: AtomicBool,
     command_sent: AtomicBool,
+    /// Whether a command was sent at all, also one that was refused.
+    has_commanded: AtomicBool,
 }
 
 /// Time that one exchange may take after a pause.
@@ -33,6 +35,7 @@ impl Call {
             deadline: Instant::now() + limit,
             logged_in_again: AtomicBool::new(false),
             command_sent: AtomicBool::new(false),
+            has_commanded: AtomicBool::new(false),
         }
     }
 
@@ -54,11 +57,17 @@ impl Call {
     /// From here on, an interrupted call may have delivered the command.
     pub(crate) fn command_is_sent(&self) {
         self.command_sent.store(true, Ordering::Relaxed);
+        self.has_commanded.store(true, Ordering::Relaxed);
     }
 
     /// The BMC has responded that it will not execute the command.
     pub(crate) fn command_is_refused(&self) {
         self.command_sent.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether an error of this call came before a command.
+    fn sent_nothing(&self) -> bool {
+        !self.has_commanded.load(Ordering::Relaxed)
     }
 
     pub(super) fn command_may_be_sent(&self) -> bool {
@@ -79,12 +88,16 @@ where
     let call = Arc::new(Call::new(limit));
     let work = work(Arc::clone(&call));
     Box::pin(async move {
-        tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        let result = tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
             let message = format!("no result within {limit:?}");
             Err(BmcError {
                 maybe_sent: call.command_may_be_sent(),
                 ..reporter.error(ErrorKind::Timeout, message)
             })
+        });
+        result.map_err(|error| BmcError {
+            not_sent: error.not_sent || call.sent_nothing(),
+            ..error
         })
     })
 }

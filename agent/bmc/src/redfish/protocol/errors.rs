@@ -105,6 +105,7 @@ impl Failure {
     pub(super) fn into_error(self, reporter: &Reporter, is_command: bool) -> BmcError {
         BmcError {
             maybe_sent: is_command && self.reached,
+            not_sent: !self.reached,
             ..reporter.error(self.kind, self.message)
         }
     }

@@ -12,6 +12,7 @@ pub(super) mod document_tests;
 pub(crate) mod errors;
 pub(super) mod extended_info;
 pub(crate) mod http;
+mod refused_resources;
 pub(super) mod reporter;
 pub(crate) mod response;
 mod session;

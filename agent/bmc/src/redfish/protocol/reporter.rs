@@ -34,6 +34,7 @@ impl Reporter {
             message: message.into(),
             retry_after: None,
             maybe_sent: false,
+            not_sent: false,
         }
     }
 

@@ -3,9 +3,12 @@
 //! Owns: the requests that open and close a session. Must never: send credentials in a header while
 //! opening one (Supermicro rejects that), or try twice.
 
+use std::sync::Arc;
+
 use reqwest::StatusCode;
 use secrecy::ExposeSecret;
 use serde_json::json;
+use tokio::sync::oneshot;
 use url::Url;
 
 use super::{
@@ -25,6 +28,55 @@ pub(super) enum SessionAttempt {
     Full(BmcError),
 }
 
+/// The result of a login that nobody has taken yet. A session in it is deleted when it is dropped.
+pub(super) struct Login {
+    http: Arc<Http>,
+    attempt: Option<Result<SessionAttempt, BmcError>>,
+}
+
+impl Login {
+    /// Begins a login. It goes on until its own time limit although nobody waits for it: a session that the BMC opens late
+    /// would otherwise stay open, unknown to this client.
+    pub(super) fn begin(
+        http: &Arc<Http>,
+        url: Url,
+        account: &Arc<Account>,
+        refuses_all: bool,
+    ) -> oneshot::Receiver<Self> {
+        let (sender, receiver) = oneshot::channel();
+        let (http, account) = (Arc::clone(http), Arc::clone(account));
+        tokio::spawn(async move {
+            let attempt = open(&http, &url, &account, refuses_all).await;
+            // Without a receiver it is dropped here.
+            let _ = sender.send(Self {
+                http,
+                attempt: Some(attempt),
+            });
+        });
+        receiver
+    }
+
+    /// The result; the session is the caller's.
+    pub(super) fn take(mut self) -> Option<Result<SessionAttempt, BmcError>> {
+        self.attempt.take()
+    }
+}
+
+impl Drop for Login {
+    fn drop(&mut self) {
+        let Some(Ok(SessionAttempt::Session(session))) = self.attempt.take() else {
+            return;
+        };
+        let http = Arc::clone(&self.http);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // Bounded by the time limit of a request.
+            runtime.spawn(async move {
+                let _ = close(&http, &Credentials::Session(Arc::new(session))).await;
+            });
+        }
+    }
+}
+
 const DOING: &str = "logging in";
 /// Maximum length of a token, which is kept; the head of a response may be a hundred times as long.
 const MAX_TOKEN: usize = 4096;
@@ -34,7 +86,7 @@ const MAX_TOKEN: usize = 4096;
 /// `refuses_all`: a 401 of this BMC may mean that it supports no sessions. Otherwise a 401 means a
 /// wrong password, which is not tried with another method: each attempt counts towards locking the
 /// account.
-pub(super) async fn open(
+async fn open(
     http: &Http,
     url: &Url,
     account: &Account,

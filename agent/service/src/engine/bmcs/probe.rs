@@ -146,6 +146,7 @@ async fn in_between<T: Send>(
         message: "no answer within the time limit of the check".to_owned(),
         retry_after: None,
         maybe_sent: false,
+        not_sent: false,
     };
     tokio::time::timeout_at(until, reading)
         .await

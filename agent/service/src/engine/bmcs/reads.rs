@@ -123,5 +123,6 @@ pub(in crate::engine) fn fault(target: &Target, kind: ErrorKind, message: String
         message,
         retry_after: None,
         maybe_sent: false,
+        not_sent: false,
     }
 }

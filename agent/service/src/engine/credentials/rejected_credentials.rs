@@ -54,6 +54,7 @@ impl<C> RejectedCredentials<C> {
             Some(known) if now < known.again && is_same(&known.credentials) => Err(BmcError {
                 retry_after: Some(known.again.duration_since(now)),
                 maybe_sent: false,
+                not_sent: true,
                 ..known.error.clone()
             }),
             _ => Ok(()),

@@ -123,5 +123,6 @@ pub(super) fn fault(address: &str, message: String) -> BmcError {
         message,
         retry_after: None,
         maybe_sent: false,
+        not_sent: false,
     }
 }

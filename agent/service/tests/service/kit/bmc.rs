@@ -297,6 +297,7 @@ impl FakeClient {
             message: message.into(),
             retry_after: None,
             maybe_sent,
+            not_sent: false,
         }
     }
 

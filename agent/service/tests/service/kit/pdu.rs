@@ -105,6 +105,7 @@ impl FakePdu {
             message: format!("no outlet {id}"),
             retry_after: None,
             maybe_sent: false,
+            not_sent: false,
         })?;
         let amperes = match outlet.state {
             OutletState::On => Some(1.5),
@@ -138,6 +139,7 @@ impl FakePduClient {
             message: "refused".to_owned(),
             retry_after: None,
             maybe_sent: false,
+            not_sent: false,
         })
     }
 }
@@ -194,6 +196,7 @@ impl Pdu for FakePduClient {
                     message: "commitFailed".to_owned(),
                     retry_after: None,
                     maybe_sent: true,
+                    not_sent: false,
                 });
             }
             Ok(Accepted::taken(word, "noError"))

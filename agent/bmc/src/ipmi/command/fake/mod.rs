@@ -309,5 +309,6 @@ fn silence() -> BmcError {
         message: "no answer".to_owned(),
         retry_after: None,
         maybe_sent: true,
+        not_sent: false,
     }
 }

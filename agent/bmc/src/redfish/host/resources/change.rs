@@ -105,6 +105,8 @@ impl Turn<'_> {
         body: &Value,
     ) -> Result<Answer, BmcError> {
         let Reader { resources, call } = self.writer.reader;
+        // A login that fails is none of the command.
+        resources.access.ready().await?;
         call.command_is_sent();
         let change = Change::action(target, body);
         let may_repeat = change.may_repeat();
@@ -112,7 +114,11 @@ impl Turn<'_> {
         let is_denied = may_repeat && errors::is_denial(&answer);
         if is_denied && call.may_pause(self.writer.timeouts.denied).await {
             let again = Change::action(target, body);
-            answer = resources.access.change(again).await?;
+            let repeated = resources.access.change(again).await;
+            answer = repeated.map_err(|error| BmcError {
+                not_sent: false,
+                ..error
+            })?;
         }
         if !answer.status.is_success() {
             call.command_is_refused();

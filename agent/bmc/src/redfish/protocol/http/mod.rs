@@ -46,6 +46,8 @@ pub(super) use names::normal_path;
 use redirect::{Redirects, join, target};
 
 const MAX_REDIRECTS: usize = 3;
+/// How long a login is waited for after its caller has gone on: a session that is opened later stays open.
+const LOGIN_LIMIT: Duration = Duration::from_secs(60);
 
 /// Body and headers of a request.
 #[derive(Clone)]
@@ -62,6 +64,8 @@ pub(crate) struct Change<'a> {
     content: Content,
     /// Whether the caller must know that the request may have arrived without a response.
     counts: bool,
+    /// How long it may take, if not as long as other requests.
+    limit: Option<Duration>,
     redirects: Redirects,
 }
 
@@ -82,6 +86,7 @@ impl<'a> Change<'a> {
                 condition: None,
             },
             counts: true,
+            limit: None,
             redirects: Redirects::SameResource,
         }
     }
@@ -119,6 +124,7 @@ impl<'a> Change<'a> {
     pub(super) fn log_in(url: &'a Url, body: &Value) -> Self {
         Self {
             counts: false,
+            limit: Some(LOGIN_LIMIT),
             redirects: Redirects::Any,
             ..Self::new(Method::POST, url, body)
         }
@@ -366,12 +372,12 @@ impl Http {
         credentials: &Credentials,
         may_retry: bool,
     ) -> Result<Answer, BmcError> {
-        let mut result = self.exchange(Method::GET, url, credentials, None).await;
+        let mut result = self.exchange(Method::GET, url, credentials, None, None).await;
         if may_retry && result.as_ref().is_err_and(|failure| failure.reset) {
-            result = self.exchange(Method::GET, url, credentials, None).await;
+            result = self.exchange(Method::GET, url, credentials, None, None).await;
         }
         if self.is_refused_uncompressed(result.as_ref().ok()) {
-            result = self.exchange(Method::GET, url, credentials, None).await;
+            result = self.exchange(Method::GET, url, credentials, None, None).await;
         }
         result.map_err(|failure| failure.into_error(&self.reporter, false))
     }
@@ -420,9 +426,11 @@ impl Http {
             url,
             content,
             counts,
+            limit,
             redirects,
         } = change;
-        self.send(method, url, credentials, Some(content), (counts, redirects))
+        let how = (counts, limit, redirects);
+        self.send(method, url, credentials, Some(content), how)
             .await
     }
 
@@ -433,8 +441,14 @@ impl Http {
         credentials: &Credentials,
     ) -> Result<Answer, BmcError> {
         let redirects = Redirects::SameResource;
-        self.send(Method::DELETE, url, credentials, None, (false, redirects))
-            .await
+        self.send(
+            Method::DELETE,
+            url,
+            credentials,
+            None,
+            (false, None, redirects),
+        )
+        .await
     }
 
     async fn send(
@@ -443,19 +457,27 @@ impl Http {
         url: &Url,
         credentials: &Credentials,
         content: Option<Content>,
-        (counts, redirects): (bool, Redirects),
+        (counts, limit, redirects): (bool, Option<Duration>, Redirects),
     ) -> Result<Answer, BmcError> {
         let mut url = url.clone();
+        let mut has_arrived = false;
         for _ in 0..=MAX_REDIRECTS {
             let mut result = self
-                .exchange(method.clone(), &url, credentials, content.clone())
+                .exchange(method.clone(), &url, credentials, content.clone(), limit)
                 .await;
+            has_arrived |= result.is_ok();
             if self.is_refused_uncompressed(result.as_ref().ok()) && redirects != Redirects::None {
                 result = self
-                    .exchange(method.clone(), &url, credentials, content.clone())
+                    .exchange(method.clone(), &url, credentials, content.clone(), limit)
                     .await;
             }
-            let answer = result.map_err(|failure| failure.into_error(&self.reporter, counts))?;
+            let answer = result.map_err(|failure| {
+                let error = failure.into_error(&self.reporter, counts);
+                BmcError {
+                    not_sent: error.not_sent && !has_arrived,
+                    ..error
+                }
+            })?;
             if !is_redirect(&answer) {
                 return Ok(answer);
             }
@@ -493,8 +515,11 @@ impl Http {
         url: &Url,
         credentials: &Credentials,
         content: Option<Content>,
+        limit: Option<Duration>,
     ) -> Result<Answer, Failure> {
-        let chosen = self.choose(method == Method::GET);
+        let mut chosen = self.choose(method == Method::GET);
+        let limit = limit.map(|limit| limit.max(self.setup.timeouts.request));
+        chosen.limit = chosen.limit.or(limit);
         let request = (method.clone(), url, credentials);
         let result = self.exchange_by(&chosen, request, content.clone()).await;
         if !self.settle(&chosen, &result) {

@@ -114,6 +114,7 @@ pub(super) fn late(address: &BmcAddress, after: Duration, maybe_sent: bool) -> B
         message: format!("no answer within {after:?}"),
         retry_after: None,
         maybe_sent,
+        not_sent: false,
     }
 }
 
@@ -124,6 +125,7 @@ pub(super) fn fault(address: &BmcAddress, message: String) -> BmcError {
         message,
         retry_after: None,
         maybe_sent: false,
+        not_sent: false,
     }
 }
 
@@ -134,5 +136,6 @@ fn unresolved(address: &BmcAddress, reason: &str) -> BmcError {
         message: format!("its name cannot be resolved: {reason}"),
         retry_after: None,
         maybe_sent: false,
+        not_sent: false,
     }
 }

@@ -52,6 +52,7 @@ impl Bmc for StrictClient {
                 message: "401".into(),
                 retry_after: None,
                 maybe_sent: false,
+                not_sent: false,
             })
         })
     }

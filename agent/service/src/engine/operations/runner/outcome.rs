@@ -222,7 +222,7 @@ fn words(outcome: &Outcome) -> String {
 fn code(outcome: &Outcome) -> v1::OutcomeCode {
     match outcome {
         Outcome::Confirmed { .. }
-        | Outcome::Forced
+        | Outcome::Forced { .. }
         | Outcome::Cycled { .. }
         | Outcome::Taken { .. } => v1::OutcomeCode::Confirmed,
         Outcome::Unconfirmed { .. }
