@@ -2,11 +2,15 @@
 
 use std::{
     net::Ipv4Addr,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use rackhand_bmc::{AuthPolicy, Bmc, KeepAlive, PowerState, redfish::connect};
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -24,7 +28,12 @@ enum Habit {
     Resets,
     /// It takes the request, and never answers.
     IsSilent,
+    /// It breaks each connection but the one that waits for an answer.
+    BearsOne,
 }
+
+/// Requests that wait for a slow answer.
+static WAITING: AtomicU32 = AtomicU32::new(0);
 
 /// A request: the number of its connection, its method, and whether it asks to close the connection.
 type Seen = (usize, String, bool);
@@ -92,14 +101,31 @@ async fn serve(mut stream: TcpStream, number: usize, habit: Habit, seen: Arc<Mut
         let length: usize = length.map_or(0, |length| length.trim().parse().unwrap());
         stream.read_exact(&mut vec![0; length]).await.unwrap();
         let closes = head.contains("connection: close");
+        let is_slow = head.contains("/updateservice") && habit == Habit::BearsOne;
+        let others = WAITING.fetch_add(u32::from(is_slow), Ordering::SeqCst);
+        if others > 0 && habit == Habit::BearsOne {
+            WAITING.fetch_sub(u32::from(is_slow), Ordering::SeqCst);
+            return;
+        }
         seen.lock().unwrap().push((number, method.clone(), closes));
         match habit {
             Habit::Resets if is_second => return stream.set_zero_linger().unwrap(),
             Habit::IsSilent if is_second => return std::future::pending().await,
             _ => {}
         }
+        if is_slow {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            WAITING.fetch_sub(1, Ordering::SeqCst);
+        }
         let mut body = system(SYSTEM, &inline(&["On", "ForceOff"]));
         body["PowerState"] = "On".into();
+        body["UpdateService"] = json!({"@odata.id": "/redfish/v1/UpdateService"});
+        if habit == Habit::BearsOne {
+            body["Members"] = json!([]);
+            body["Tasks"] = json!({"@odata.id": "/redfish/v1/TaskService"});
+        } else {
+            body["Oem"] = json!({"Hpe": {"State": "Writing"}});
+        }
         let body = if method == "get" {
             body.to_string()
         } else {
@@ -179,4 +205,26 @@ async fn setting_decides_whether_connections_are_kept() {
         }
         assert_eq!(server.connections(), connections, "{keep_alive:?}");
     }
+}
+
+#[tokio::test]
+async fn updates_are_read_in_time_over_a_connection_that_is_not_used_again() {
+    for habit in [Habit::Answers, Habit::Resets, Habit::IsSilent] {
+        let server = Server::start(habit).await;
+        let client = server.client(KeepAlive::Auto);
+        client.power().await.unwrap();
+        let limit = Duration::from_secs(3);
+        let found = client.firmware_updates(limit).await.unwrap();
+        assert!(found.running().is_some(), "{habit:?}: {found:?}");
+    }
+}
+
+#[tokio::test]
+async fn bmc_that_bears_one_request_is_asked_again_when_it_has_answered_the_first() {
+    let server = Server::start(Habit::BearsOne).await;
+    let client = server.client(KeepAlive::Auto);
+    let limit = Duration::from_secs(2);
+    let found = client.firmware_updates(limit).await.unwrap();
+    assert_eq!(found.read, ["UpdateService", "TaskService", "tasks"]);
+    assert!(found.unread.is_empty(), "{found:?}");
 }

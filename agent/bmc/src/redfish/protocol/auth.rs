@@ -14,7 +14,7 @@ use super::{
     credentials::{Account, Credentials, Session},
     document::Root,
     errors,
-    http::{Change, Http},
+    http::{Change, Http, Silence},
     response::Answer,
     session::{self, SessionAttempt},
 };
@@ -87,9 +87,12 @@ impl Access {
             return Ok(root.clone());
         }
         let url = self.http.resolve("/redfish/v1/")?;
-        let mut answer = self.http.get(&url, &Credentials::None).await?;
+        let mut answer = self
+            .http
+            .get(&url, &Credentials::None, Silence::GivesUp)
+            .await?;
         if answer.status == StatusCode::UNAUTHORIZED && self.policy != AuthPolicy::Session {
-            answer = self.http.get(&url, &self.basic()).await?;
+            answer = self.http.get(&url, &self.basic(), Silence::GivesUp).await?;
         }
         if answer.status == StatusCode::NOT_FOUND {
             let message = "no Redfish service here; check the address, or the BMC's firmware";
@@ -105,12 +108,12 @@ impl Access {
     /// Reads a document with authentication.
     pub(crate) async fn get(&self, call: &Call, url: &Url) -> Result<Answer, BmcError> {
         let credentials = self.credentials().await?;
-        let answer = self.http.get(url, &credentials).await?;
+        let answer = self.http.get(url, &credentials, call.silence()).await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
         let credentials = self.refused(call, &credentials, &answer).await?;
-        let answer = self.http.get(url, &credentials).await?;
+        let answer = self.http.get(url, &credentials, call.silence()).await?;
         if answer.status == StatusCode::UNAUTHORIZED {
             // The session has not expired, so a new one does not help; it is not reused in the next
             // call either.
