@@ -287,6 +287,7 @@ impl CallFailure {
             kind: ErrorKind::Protocol,
             retry_after: None,
             maybe_sent: false,
+            not_sent: false,
         }
     }
 

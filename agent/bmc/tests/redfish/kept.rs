@@ -2,7 +2,10 @@
 
 use std::{
     net::Ipv4Addr,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -31,7 +34,12 @@ enum Habit {
     LagsBehind,
     /// It answers each request but the first one with another system, which is off.
     AnswersForAnother,
+    /// It breaks each connection but the one that waits for an answer.
+    BearsOne,
 }
+
+/// Requests that wait for a slow answer.
+static WAITING: AtomicU32 = AtomicU32::new(0);
 
 /// A request: the number of its connection, its method, and whether it asks to close the connection.
 type Seen = (usize, String, bool);
@@ -100,21 +108,49 @@ async fn serve(mut stream: TcpStream, number: usize, habit: Habit, seen: Arc<Mut
         let length: usize = length.map_or(0, |length| length.trim().parse().unwrap());
         stream.read_exact(&mut vec![0; length]).await.unwrap();
         let closes = head.contains("connection: close");
+        let is_slow = head.contains("/updateservice") && habit == Habit::BearsOne;
+        let others = WAITING.fetch_add(u32::from(is_slow), Ordering::SeqCst);
+        if others > 0 && habit == Habit::BearsOne {
+            WAITING.fetch_sub(u32::from(is_slow), Ordering::SeqCst);
+            return;
+        }
         seen.lock().unwrap().push((number, method.clone(), closes));
         match habit {
             Habit::Resets if is_second => return stream.set_zero_linger().unwrap(),
             Habit::IsSilent if is_second => return std::future::pending().await,
             _ => {}
         }
+        if is_slow {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            WAITING.fetch_sub(1, Ordering::SeqCst);
+        }
         let mut body = system(SYSTEM, &inline(&["On", "ForceOff"]));
         body["PowerState"] = "On".into();
+        match habit {
+            Habit::AnswersForAnother | Habit::LagsBehind => {}
+            Habit::BearsOne => {
+                body["UpdateService"] = json!({"@odata.id": UPDATES});
+                body["Members"] = json!([]);
+                body["Tasks"] = json!({"@odata.id": "/redfish/v1/TaskService"});
+            }
+            _ => {
+                body["UpdateService"] = json!({"@odata.id": UPDATES});
+                body["Oem"] = json!({"Hpe": {"State": "Writing"}});
+            }
+        }
+        if !head.contains(&SYSTEM.to_ascii_lowercase())
+            && let Some(body) = body.as_object_mut()
+        {
+            body.remove("@odata.id");
+        }
+        let names_updates = matches!(habit, Habit::AnswersForAnother | Habit::LagsBehind);
         if habit == Habit::AnswersForAnother && number > 1 {
             body = json!({"@odata.id": "/redfish/v1/Systems/2", "PowerState": "Off"});
         }
-        if head.starts_with("get /redfish/v1/ ") {
+        if names_updates && head.starts_with("get /redfish/v1/ ") {
             body = json!({"@odata.id": "/redfish/v1", "UpdateService": {"@odata.id": UPDATES}});
         }
-        if head.contains(&UPDATES.to_ascii_lowercase()) {
+        if names_updates && head.contains(&UPDATES.to_ascii_lowercase()) {
             body = json!({"@odata.id": UPDATES, "Id": "UpdateService"});
         }
         if habit == Habit::LagsBehind {
@@ -232,4 +268,26 @@ async fn document_of_another_system_is_no_reading_of_this_one() {
             assert!(error.message.contains(path), "{error}");
         }
     }
+}
+
+#[tokio::test]
+async fn updates_are_read_in_time_over_a_connection_that_is_not_used_again() {
+    for habit in [Habit::Answers, Habit::Resets, Habit::IsSilent] {
+        let server = Server::start(habit).await;
+        let client = server.client(KeepAlive::Auto);
+        client.power().await.unwrap();
+        let limit = Duration::from_secs(3);
+        let found = client.firmware_updates(limit).await.unwrap();
+        assert!(found.running().is_some(), "{habit:?}: {found:?}");
+    }
+}
+
+#[tokio::test]
+async fn bmc_that_bears_one_request_is_asked_again_when_it_has_answered_the_first() {
+    let server = Server::start(Habit::BearsOne).await;
+    let client = server.client(KeepAlive::Auto);
+    let limit = Duration::from_secs(2);
+    let found = client.firmware_updates(limit).await.unwrap();
+    assert_eq!(found.read, ["UpdateService", "TaskService", "tasks"]);
+    assert!(found.unread.is_empty(), "{found:?}");
 }

@@ -1,8 +1,8 @@
 //! Updates of firmware, and how many requests it takes to see them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rackhand_bmc::{ErrorKind, UpdatePhase};
+use rackhand_bmc::{Bmc, ErrorKind, UpdatePhase, redfish::connect};
 use serde_json::{Value, json};
 
 use crate::bmc::{Reply, SYSTEM, TestBmc};
@@ -230,7 +230,7 @@ async fn reading_that_runs_out_of_time_says_what_is_missing() {
     let client = bmc.client();
     client.power().await.unwrap();
     let found = client
-        .firmware_updates(Duration::from_millis(400))
+        .firmware_updates(Duration::from_millis(350))
         .await
         .unwrap();
     assert_eq!(found.read[0], "UpdateService");
@@ -286,9 +286,201 @@ async fn document_of_another_service_says_nothing_of_updates() {
     let bmc = with_tasks(&[]).await;
     bmc.put(SERVICE, at("/redfish/v1/TaskService"));
     let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
-    assert_eq!(found.unread, ["UpdateService: protocol"], "{found:?}");
+    assert_eq!(found.unread.len(), 1, "{found:?}");
+    assert!(found.unread[0].starts_with("UpdateService: "), "{found:?}");
     assert!(
         !found.read.iter().any(|read| read == "UpdateService"),
         "{found:?}"
     );
+}
+
+/// A client whose reads give up a connection that was used before after this time.
+fn hasty(bmc: &TestBmc, silent: Duration) -> Box<dyn Bmc> {
+    let mut config = bmc.config();
+    config.timeouts.connect = silent;
+    connect(config).unwrap()
+}
+
+#[tokio::test]
+async fn slow_service_has_the_whole_time_on_a_connection_that_was_used_before() {
+    let bmc = TestBmc::with(|seen, world| {
+        let document = world.documents.get(&seen.path)?;
+        let is_slow = seen.path == SERVICE;
+        is_slow.then(|| Reply::json(200, document).late(Duration::from_millis(1600)))
+    })
+    .await;
+    serves(&bmc, &[]);
+    bmc.put(SERVICE, json!({"Oem": {"Hpe": {"State": "Writing"}}}));
+    let client = hasty(&bmc, Duration::from_millis(600));
+    for _ in 0..2 {
+        client.power().await.unwrap();
+    }
+    let limit = Duration::from_millis(2000);
+    let found = client.firmware_updates(limit).await.unwrap();
+    assert_eq!(found.running().unwrap().source, "UpdateService");
+}
+
+#[tokio::test]
+async fn source_that_hangs_hides_no_other() {
+    const TASK_SERVICE: &str = "/redfish/v1/TaskService";
+    let updating = json!({"Status": {"State": "Updating"}});
+    for hangs in [&[SERVICE][..], &[TASK_SERVICE], &[SERVICE, TASK_SERVICE]] {
+        let bmc = TestBmc::with(move |seen, _| {
+            let is_silent = hangs.contains(&seen.path.as_str());
+            is_silent.then(|| Reply::status(200).late(Duration::from_secs(60)))
+        })
+        .await;
+        serves(&bmc, &[task("Completed")]);
+        bmc.add_to_system(&json!({"Links": {"ManagedBy": [at(MANAGER)]}}));
+        bmc.put(MANAGER, updating.clone());
+        let client = bmc.client();
+        client.power().await.unwrap();
+        let limit = Duration::from_millis(1500);
+        let begun = Instant::now();
+        let found = client.firmware_updates(limit).await.unwrap();
+        assert_eq!(found.running().unwrap().source, "manager", "{hangs:?}");
+        assert!(begun.elapsed() < limit, "{hangs:?}");
+        // Without an update, what hangs is what is not known.
+        bmc.put(MANAGER, json!({"Model": "Other"}));
+        let found = client.firmware_updates(limit).await.unwrap();
+        let unread: Vec<&str> = found.unread.iter().map(String::as_str).collect();
+        assert_eq!(unread.len(), hangs.len(), "{found:?}");
+        assert!(
+            unread.iter().all(|why| why.contains("not read in time")),
+            "{found:?}"
+        );
+        let sessions = bmc.count("POST", crate::bmc::SESSIONS);
+        assert!(sessions <= 1, "{sessions} sessions");
+    }
+}
+
+#[tokio::test]
+async fn task_of_a_push_uri_is_found_while_the_service_is_slow() {
+    let bmc = TestBmc::with(|seen, world| {
+        let document = world.documents.get(&seen.path)?;
+        let is_slow = seen.path == SERVICE;
+        is_slow.then(|| Reply::json(200, document).late(Duration::from_millis(800)))
+    })
+    .await;
+    let push = json!({"Id": "7", "TaskState": "Running", "Payload": {"TargetUri": "/push"}});
+    serves(&bmc, &[push]);
+    bmc.put(SERVICE, json!({"HttpPushUri": "/push"}));
+    let limit = Duration::from_millis(1600);
+    let found = bmc.client().firmware_updates(limit).await.unwrap();
+    assert_eq!(found.running().unwrap().source, "task 7");
+}
+
+/// What was not read of these lists of tasks.
+async fn unread(pages: &[(&str, Value)]) -> Vec<String> {
+    let bmc = with_tasks(&[]).await;
+    bmc.put(&format!("{TASKS}/1"), task("Completed"));
+    for (path, page) in pages {
+        bmc.put(path, page.clone());
+    }
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert!(found.running().is_none(), "{found:?}");
+    found.unread
+}
+
+#[tokio::test]
+async fn what_is_not_read_of_a_list_is_said() {
+    let one = at(&format!("{TASKS}/1"));
+    let page = |number: u32| format!("/redfish/v1/pages/{number}");
+    let next = |to: &str| json!({"Members": [one], "Members@odata.nextLink": to});
+    let pages: Vec<(String, Value)> = (1..6)
+        .map(|number| (page(number), next(&page(number + 1))))
+        .collect();
+    let pages: Vec<(&str, Value)> = pages
+        .iter()
+        .map(|(path, page)| (path.as_str(), page.clone()))
+        .chain([(TASKS, next(&page(1)))])
+        .collect();
+    assert_eq!(unread(&pages).await, ["tasks: more than 4 pages"]);
+    for (list, why) in [
+        (next(TASKS), "a page leads back to one before it"),
+        (next("/gone"), "404 for gone, to which the BMC refers"),
+        (
+            json!({"Members": [one, at(&format!("{TASKS}/2"))]}),
+            "404 for 2, to which the BMC refers",
+        ),
+        (
+            json!({"Members": [], "Members@odata.count": 3}),
+            "0 of 3 members are listed",
+        ),
+        (
+            json!({"Name": "Tasks"}),
+            "the BMC answered without a list of members",
+        ),
+    ] {
+        assert_eq!(unread(&[(TASKS, list)]).await, [format!("tasks: {why}")]);
+    }
+    let gone = ("/redfish/v1/TaskService", json!({"Tasks": at("/none")}));
+    let why = "tasks: 404 for none, to which the BMC refers";
+    assert_eq!(unread(&[gone]).await, [why]);
+    let why = "UpdateService: the BMC answered with JSON that is no object";
+    assert_eq!(unread(&[(SERVICE, json!([1, 2]))]).await, [why]);
+}
+
+#[tokio::test]
+async fn reason_says_what_the_bmc_answered() {
+    let bmc = TestBmc::with(|seen, _| {
+        (seen.path == SERVICE).then(|| Reply::message(500, "X.1.0.Broken", "out of order"))
+    })
+    .await;
+    serves(&bmc, &[]);
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert_eq!(
+        found.unread,
+        ["UpdateService: unexpected response (500): out of order (X.1.0.Broken)"]
+    );
+}
+
+#[tokio::test]
+async fn next_page_is_found_by_a_reference_that_is_relative_to_its_document() {
+    let bmc = TestBmc::with(|seen, _| {
+        let is_second = seen.path == TASKS && seen.query == "p=1";
+        is_second.then(|| Reply::json(200, &json!({"Members": [at(&format!("{TASKS}/2"))]})))
+    })
+    .await;
+    serves(&bmc, &[]);
+    let first = json!({"Members": [at(&format!("{TASKS}/1"))], "Members@odata.nextLink": "?p=1"});
+    bmc.put(TASKS, first);
+    bmc.put(&format!("{TASKS}/1"), task("Completed"));
+    bmc.put(&format!("{TASKS}/2"), task("Running"));
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert!(found.running().is_some(), "{found:?}");
+}
+
+#[tokio::test]
+async fn ends_of_a_long_list_count_first() {
+    const TASK_SERVICE: &str = "/redfish/v1/TaskService";
+    let member = |id: usize, running: usize| {
+        let state = if id == running {
+            "Running"
+        } else {
+            "Completed"
+        };
+        let mut member = task(state);
+        member["@odata.id"] = json!(format!("{TASKS}/{id}"));
+        member["Id"] = json!(id.to_string());
+        member
+    };
+    for (count, running) in [(257, 1), (1000, 500), (5000, 5000)] {
+        let bmc = with_tasks(&[]).await;
+        let members: Vec<Value> = (1..=count).map(|id| member(id, running)).collect();
+        bmc.put(TASKS, json!({"Members": members}));
+        let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+        assert!(found.running().is_some(), "{count} {running}");
+    }
+    let bmc = with_tasks(&[]).await;
+    let members: Vec<Value> = (1..=5000).map(|id| member(id, 1)).collect();
+    bmc.put(TASKS, json!({"Members": members}));
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert_eq!(found.unread, ["tasks: 1024 of 5000 were looked at"]);
+    let links: Vec<Value> = (1..=5000).map(|id| at(&format!("{TASKS}/{id}"))).collect();
+    bmc.put(TASKS, json!({"Members": links}));
+    bmc.put(&format!("{TASKS}/5000"), task("Running"));
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert!(found.running().is_some(), "{found:?}");
+    assert!(bmc.count("GET", TASK_SERVICE) > 0);
 }

@@ -35,11 +35,17 @@ pub(in crate::ipmi) async fn upgrade<A: Requester>(
         Err(error) => return Err(error),
     }
     let status = ask.ask(request(GET_UPGRADE_STATUS)).await?;
-    let update = of_status(&status).ok_or(RequestError::Data("malformed upgrade status"))?;
+    let status = of_status(&status).ok_or(RequestError::Data("malformed upgrade status"))?;
+    let (update, unread) = match status {
+        Status::None => (None, None),
+        Status::GoesOn(update) => (Some(update), None),
+        Status::Unknown(why) => (None, Some(format!("{SOURCE}: {why}"))),
+    };
     Ok(Some(FirmwareUpdates {
         updates: update.into_iter().collect(),
         read: vec![SOURCE.to_owned()],
-        ..FirmwareUpdates::default()
+        unread: unread.into_iter().collect(),
+        silence: None,
     }))
 }
 
@@ -47,18 +53,37 @@ fn request(command: u8) -> Raw {
     Raw::new(NetFn::Reserved(GROUP), command, [PICMG])
 }
 
-/// The upgrade that goes on (Get Upgrade Status); the outer `None`: the response is malformed.
+/// What Get Upgrade Status tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Status {
+    /// No upgrade goes on.
+    None,
+    GoesOn(FirmwareUpdate),
+    /// It may go on, with the reason.
+    Unknown(String),
+}
+
+/// The upgrade that goes on (Get Upgrade Status); `None`: the response is malformed.
 ///
-/// Between two blocks of an upload, the last command is complete although the image is not.
-fn of_status(status: &[u8]) -> Option<Option<FirmwareUpdate>> {
+/// Between two blocks of an upload, the last command is complete although the image is not. After a block that was
+/// refused, it is sent again, or the upload has failed.
+fn of_status(status: &[u8]) -> Option<Status> {
     let [PICMG, command, code, rest @ ..] = status else {
         return None;
     };
-    let is_between_blocks = *command == UPLOAD_FIRMWARE_BLOCK && *code == DONE;
-    if *code != IN_PROGRESS && !is_between_blocks {
-        return Some(None);
+    let is_block = *command == UPLOAD_FIRMWARE_BLOCK;
+    match *code {
+        IN_PROGRESS => {}
+        DONE if is_block => {}
+        DONE => return Some(Status::None),
+        code if is_block => {
+            let why = format!("the last block of an upload failed ({code:#04x}), which may go on");
+            return Some(Status::Unknown(why));
+        }
+        // A command that failed writes nothing more.
+        _ => return Some(Status::None),
     }
-    Some(Some(FirmwareUpdate {
+    Some(Status::GoesOn(FirmwareUpdate {
         source: SOURCE.to_owned(),
         name: String::new(),
         phase: UpdatePhase::Running,
@@ -89,9 +114,10 @@ mod tests {
 
     #[test]
     fn upgrade_goes_on_while_its_command_does_and_between_blocks() {
-        let of = |status: &[u8]| {
-            let update = of_status(status).expect("well-formed");
-            update.map(|update| (update.state, update.percent))
+        let of = |status: &[u8]| match of_status(status).expect("well-formed") {
+            Status::GoesOn(update) => Some((update.state, update.percent)),
+            Status::None => None,
+            Status::Unknown(why) => panic!("{why}"),
         };
         let some = |state: &str, percent| Some((state.to_owned(), percent));
         assert_eq!(of(&[0, 0x35, 0x80]), some("activating", None));
@@ -100,6 +126,17 @@ mod tests {
         assert_eq!(of(&[0, 0x33, 0x00]), None, "uploaded");
         assert_eq!(of(&[0, 0x35, 0x81]), None, "failed");
         assert_eq!(of(&[0, 0x00, 0x00]), None, "none since the start");
+    }
+
+    #[test]
+    fn upload_whose_last_block_failed_may_go_on() {
+        for code in [0x81, 0x82, 0xc0, 0xff] {
+            let status = of_status(&[0, 0x32, code]);
+            let Some(Status::Unknown(why)) = status else {
+                panic!("{status:?}")
+            };
+            assert!(why.contains(&format!("{code:#04x}")), "{why}");
+        }
     }
 
     #[test]
@@ -112,8 +149,9 @@ mod tests {
     proptest! {
         #[test]
         fn parsing_arbitrary_bytes_does_not_panic(bytes in vec(any::<u8>(), 0..9)) {
-            let update = of_status(&bytes).flatten();
-            prop_assert!(update.is_none_or(|update| update.percent.is_none_or(|done| done <= 100)));
+            if let Some(Status::GoesOn(update)) = of_status(&bytes) {
+                prop_assert!(update.percent.is_none_or(|done| done <= 100));
+            }
         }
     }
 }

@@ -18,9 +18,15 @@ use crate::{
     HealthRollup, Identify, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
     redfish::{
         RedfishConfig, Timeouts,
-        protocol::call_budget::{Call, bounded},
+        protocol::{
+            call_budget::{Call, bounded, bounded_with},
+            http::Silence,
+        },
     },
 };
+
+/// How long after its limit a reading of updates is given up.
+const READING_ENDS: Duration = Duration::from_millis(100);
 
 /// One Redfish BMC.
 pub(in crate::redfish) struct Redfish {
@@ -123,7 +129,10 @@ impl Bmc for Redfish {
     }
 
     fn firmware_updates(&self, limit: Duration) -> BmcFuture<'_, FirmwareUpdates> {
-        bounded(limit, self.resources.reporter(), |call| async move {
+        let reporter = self.resources.reporter();
+        // The reading ends at its limit, with what was read until then.
+        let most = limit + READING_ENDS;
+        bounded_with(Silence::AsksBeside, most, reporter, |call| async move {
             updates::read(self.reader(&call), limit).await
         })
     }

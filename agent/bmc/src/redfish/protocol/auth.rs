@@ -17,7 +17,7 @@ use super::{
     credentials::{Account, Credentials, Session},
     document::Root,
     errors,
-    http::{Change, Http},
+    http::{Change, Http, Silence},
     refused_resources::RefusedResources,
     response::Answer,
     session::{self, Login, SessionAttempt},
@@ -112,9 +112,12 @@ impl Access {
             return Ok(root.clone());
         }
         let url = self.http.resolve("/redfish/v1/")?;
-        let mut answer = self.http.get(&url, &Credentials::None).await?;
+        let mut answer = self
+            .http
+            .get(&url, &Credentials::None, Silence::GivesUp)
+            .await?;
         if answer.status == StatusCode::UNAUTHORIZED && self.policy != AuthPolicy::Session {
-            answer = self.http.get(&url, &self.basic()).await?;
+            answer = self.http.get(&url, &self.basic(), Silence::GivesUp).await?;
         }
         if answer.status == StatusCode::NOT_FOUND {
             let message = "no Redfish service here; check the address, or the BMC's firmware";
@@ -139,7 +142,9 @@ impl Access {
 
     async fn read(&self, call: &Call, url: &Url, is_monitor: bool) -> Result<Answer, BmcError> {
         let credentials = self.credentials().await?;
-        let answer = self.read_as(url, &credentials, is_monitor).await?;
+        let answer = self
+            .read_as(url, &credentials, is_monitor, call.silence())
+            .await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
@@ -155,7 +160,9 @@ impl Access {
         };
         self.refused.add(url.path());
         let credentials = self.refused(call, &credentials, &answer).await?;
-        let answer = self.read_as(url, &credentials, is_monitor).await?;
+        let answer = self
+            .read_as(url, &credentials, is_monitor, call.silence())
+            .await?;
         if answer.status == StatusCode::UNAUTHORIZED {
             // The session has not expired, so a new one does not help, and this one serves other resources.
             return Err(match &credentials {
@@ -176,10 +183,11 @@ impl Access {
         url: &Url,
         credentials: &Credentials,
         is_monitor: bool,
+        silence: Silence,
     ) -> Result<Answer, BmcError> {
         match is_monitor {
             true => self.http.get_monitor(url, credentials).await,
-            false => self.http.get(url, credentials).await,
+            false => self.http.get(url, credentials, silence).await,
         }
     }
 
@@ -194,12 +202,17 @@ impl Access {
     ) -> Result<Retried, BmcError> {
         let credentials = Credentials::Session(Arc::clone(session));
         self.http.close_kept();
-        let answer = self.read_as(url, &credentials, is_monitor).await?;
+        let answer = self
+            .read_as(url, &credentials, is_monitor, Silence::GivesUp)
+            .await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(Retried::Answered(answer));
         }
         if let Some(location) = &session.location {
-            let own = self.http.get(location, &credentials).await;
+            let own = self
+                .http
+                .get(location, &credentials, Silence::GivesUp)
+                .await;
             let is_open =
                 own.is_ok_and(|own| own.status.is_success() || own.status == StatusCode::FORBIDDEN);
             if !is_open {

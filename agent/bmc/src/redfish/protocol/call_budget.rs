@@ -13,13 +13,14 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::reporter::Reporter;
+use super::{http::Silence, reporter::Reporter};
 use crate::{BmcError, BmcFuture, ErrorKind};
 
 /// The flags of one call.
 #[derive(Debug)]
 pub(crate) struct Call {
     deadline: Instant,
+    silence: Silence,
     logged_in_again: AtomicBool,
     command_sent: AtomicBool,
     /// Whether a command was sent at all, also one that was refused.
@@ -30,13 +31,18 @@ pub(crate) struct Call {
 const EXCHANGE: Duration = Duration::from_secs(2);
 
 impl Call {
-    fn new(limit: Duration) -> Self {
+    fn new(limit: Duration, silence: Silence) -> Self {
         Self {
+            silence,
             deadline: Instant::now() + limit,
             logged_in_again: AtomicBool::new(false),
             command_sent: AtomicBool::new(false),
             has_commanded: AtomicBool::new(false),
         }
+    }
+
+    pub(super) fn silence(&self) -> Silence {
+        self.silence
     }
 
     /// Pauses, if the pause and another exchange fit into the time limit.
@@ -85,7 +91,21 @@ where
     F: Future<Output = Result<T, BmcError>> + Send + 'a,
     T: Send + 'a,
 {
-    let call = Arc::new(Call::new(limit));
+    bounded_with(Silence::GivesUp, limit, reporter, work)
+}
+
+/// The same for a call that treats silent connections in this way.
+pub(in crate::redfish) fn bounded_with<'a, T, F>(
+    silence: Silence,
+    limit: Duration,
+    reporter: &'a Reporter,
+    work: impl FnOnce(Arc<Call>) -> F,
+) -> BmcFuture<'a, T>
+where
+    F: Future<Output = Result<T, BmcError>> + Send + 'a,
+    T: Send + 'a,
+{
+    let call = Arc::new(Call::new(limit, silence));
     let work = work(Arc::clone(&call));
     Box::pin(async move {
         let result = tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {

@@ -29,26 +29,31 @@ pub(in crate::redfish) fn is_openbmc(manager: &Value) -> bool {
     by_oem || model.is_some_and(|model| model.eq_ignore_ascii_case("OpenBmc"))
 }
 
+/// A word of a BMC without regard to case, spaces and other signs: versions of a firmware differ in them.
+pub(in crate::redfish) fn folded(word: &str) -> String {
+    let signs = word.chars().filter(|sign| sign.is_alphanumeric());
+    signs.flat_map(char::to_lowercase).collect()
+}
+
 /// Types of jobs that write firmware (R37).
-const UPDATE_JOBS: &[&str] = &["FirmwareUpdate", "FirmwareRollback", "RepositoryUpdate"];
+const UPDATE_JOBS: &[&str] = &["firmwareupdate", "firmwarerollback", "repositoryupdate"];
 
 /// Whether a job writes firmware, by its type.
 pub(in crate::redfish) fn is_update_job(kind: &str) -> bool {
-    UPDATE_JOBS
-        .iter()
-        .any(|known| kind.eq_ignore_ascii_case(known))
+    UPDATE_JOBS.contains(&folded(kind).as_str())
 }
 
 /// Phase of a job by its state (R37); `None`: it has ended. A job that waits for the next start of the host writes
 /// nothing before that.
 pub(in crate::redfish) fn job_phase(state: &str) -> Option<UpdatePhase> {
-    let is_end = state.starts_with("Completed")
-        || state.contains("Failed")
-        || matches!(state, "RebootCompleted" | "Cancelled" | "Canceled");
-    match state {
+    let state = folded(state);
+    let is_end = state.starts_with("completed")
+        || state.contains("failed")
+        || matches!(&*state, "rebootcompleted" | "cancelled" | "canceled");
+    match &*state {
         _ if is_end => None,
-        "New" | "Scheduled" | "Scheduling" | "ReadyForExecution" | "Waiting" | "Paused"
-        | "RebootPending" | "PendingActivation" => Some(UpdatePhase::AtNextStart),
+        "new" | "scheduled" | "scheduling" | "readyforexecution" | "waiting" | "paused"
+        | "rebootpending" | "pendingactivation" => Some(UpdatePhase::AtNextStart),
         _ => Some(UpdatePhase::Running),
     }
 }
@@ -70,9 +75,7 @@ pub(in crate::redfish) fn service_state(service: &Value) -> Option<(String, Opti
 
 /// Whether that state means that something is transferred, verified or written (R38).
 pub(in crate::redfish) fn is_service_at_work(state: &str) -> bool {
-    ["Uploading", "Updating", "Verifying", "Writing", "Flashing"]
-        .iter()
-        .any(|word| state.eq_ignore_ascii_case(word))
+    ["uploading", "updating", "verifying", "writing", "flashing"].contains(&folded(state).as_str())
 }
 
 /// iLO's queue of update tasks (R38).
@@ -82,9 +85,9 @@ pub(in crate::redfish) fn update_queue(service: &Value) -> Option<String> {
 
 /// Phase of a task of that queue by its state (R38); `None`: it has ended.
 pub(in crate::redfish) fn queued_phase(state: &str) -> Option<UpdatePhase> {
-    match state {
-        "InProgress" => Some(UpdatePhase::Running),
-        "Pending" => Some(UpdatePhase::AtNextStart),
+    match folded(state).as_str() {
+        "inprogress" => Some(UpdatePhase::Running),
+        "pending" => Some(UpdatePhase::AtNextStart),
         _ => None,
     }
 }
@@ -106,6 +109,19 @@ mod tests {
             job_queue(&json!({"@odata.id": "/m/1", "Oem": {"Hpe": {}}})),
             None
         );
+    }
+
+    #[test]
+    fn words_differ_in_case_and_spaces() {
+        for kind in ["FirmwareUpdate", "Firmware Update", "firmware update"] {
+            assert!(is_update_job(kind), "{kind}");
+        }
+        for state in ["InProgress", "In Progress", "in-progress", "INPROGRESS"] {
+            assert_eq!(queued_phase(state), Some(UpdatePhase::Running), "{state}");
+        }
+        assert_eq!(queued_phase("pending"), Some(UpdatePhase::AtNextStart));
+        assert_eq!(job_phase("completed with errors"), None);
+        assert!(is_service_at_work("writing"));
     }
 
     #[test]

@@ -92,6 +92,11 @@ impl<'a> Reader<'a> {
         self.resources.access.http.resolve(link)
     }
 
+    /// The URL of a reference that may be relative to its document.
+    pub(super) fn resolve_from(self, from: &Url, link: &str) -> Result<Url, BmcError> {
+        self.resources.access.http.resolve_from(from, link)
+    }
+
     /// The parts of the service root that the client uses, read once.
     pub(super) async fn root(self) -> Result<Root, BmcError> {
         self.resources.access.root().await

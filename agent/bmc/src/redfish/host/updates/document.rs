@@ -36,8 +36,16 @@ const ENDED: &[&str] = &[
 const WAITING: &[&str] = &["Pending", "Suspended"];
 
 /// What is written by a task that installs firmware, by its name, and what it does with it.
-const FIRMWARE_WORDS: &[&str] = &["firmware", "bios", "uefi", "bmc"];
-const INSTALL_WORDS: &[&str] = &["update", "upgrade", "flash", "install"];
+const FIRMWARE_WORDS: &[&str] = &[
+    "firmware",
+    "bios",
+    "uefi",
+    "bmc",
+    "system rom",
+    "cpld",
+    "fpga",
+];
+const INSTALL_WORDS: &[&str] = &["updat", "upgrad", "flash", "install"];
 /// Names that say both.
 const UPDATE_NAMES: &[&str] = &["simpleupdate", "simple update"];
 
@@ -86,14 +94,14 @@ fn is_update(task: &Value, messages: &Messages, push_uris: &[String]) -> bool {
     let target = task
         .get("Payload")
         .and_then(|payload| text(payload, "TargetUri"));
-    if let Some(target) = target {
-        return target.to_lowercase().contains("updateservice") || push_uris.contains(&target);
-    }
-    let by_message = messages
-        .0
-        .iter()
-        .any(|message| message.id.starts_with("Update."));
-    by_message || is_update_name(&text(task, "Name").unwrap_or_default())
+    let by_request = target.is_some_and(|target| {
+        target.to_lowercase().contains("updateservice") || push_uris.contains(&target)
+    });
+    let by_message = messages.0.iter().any(|message| {
+        let registry = message.id.split('.').next();
+        registry.is_some_and(|registry| registry.eq_ignore_ascii_case("Update"))
+    });
+    by_request || by_message || is_update_name(&text(task, "Name").unwrap_or_default())
 }
 
 /// The update of a `Task`; `None`: it is none, or has ended. A task without a state that is not done is at work.
@@ -155,7 +163,10 @@ pub(super) fn of_queued(task: &Value) -> Option<FirmwareUpdate> {
 
 /// Whether a resource reports `Status.State` as `Updating` (Redfish `Resource.State`).
 fn is_updating(body: &Value) -> bool {
-    let state = body.get("Status").and_then(|status| text(status, "State"));
+    // Some services write the state alone.
+    let state = body
+        .get("Status")
+        .and_then(|status| text(status, "State").or_else(|| text(body, "Status")));
     state.is_some_and(|state| state.eq_ignore_ascii_case("Updating"))
 }
 
@@ -273,6 +284,38 @@ mod tests {
     }
 
     #[test]
+    fn one_of_request_messages_and_name_is_enough() {
+        let task = |body: Value| {
+            let mut body = body;
+            body["TaskState"] = json!("Running");
+            of_task(&body, &[]).is_some()
+        };
+        let at_bios = json!({"TargetUri": "/redfish/v1/Systems/1/Bios"});
+        assert!(task(json!({"Name": "BIOS Update", "Payload": at_bios})));
+        assert!(!task(json!({"Name": "Set attributes", "Payload": at_bios})));
+        for id in [
+            "Update.1.0.ApplyingOnComponent",
+            "UPDATE.1.0.X",
+            "update.1.0.x",
+        ] {
+            let messages = json!([{"MessageId": id}]);
+            assert!(
+                task(json!({"Messages": messages, "Payload": at_bios})),
+                "{id}"
+            );
+        }
+        assert!(!task(json!({"Messages": [{"MessageId": "UpdateX.1.0.A"}]})));
+        for name in [
+            "Updating BIOS",
+            "System ROM update",
+            "CPLD update",
+            "Upgrading firmware",
+        ] {
+            assert!(task(json!({"Name": name})), "{name}");
+        }
+    }
+
+    #[test]
     fn task_of_a_scheduled_job_waits_for_the_next_start() {
         let task = json!({"Id": "JID_1", "Name": "Update: BIOS firmware", "TaskState": "Starting",
             "Messages": [{"MessageId": "IDRAC.2.8.JCP001", "Message": "Task successfully scheduled."}]});
@@ -320,6 +363,8 @@ mod tests {
         let updating = json!({"Status": {"State": "Updating"}});
         assert!(of_service(&updating).is_some());
         assert!(of_resource("system", &updating).is_some());
+        assert!(of_service(&json!({"Status": "updating"})).is_some());
+        assert!(of_service(&json!({"Status": "Enabled"})).is_none());
         assert_eq!(
             of_resource("system", &json!({"Status": {"State": "Enabled"}})),
             None

@@ -1,15 +1,25 @@
 //! Updates of firmware that run, or begin with the next start of the host.
 //!
-//! Owns: which resources are read, and how many. Must never: read without bound, change anything, or take a resource
-//! that cannot be read for one without updates.
+//! Owns: which resources are read, how many, and how they share the time. Must never: read without bound, change
+//! anything, or take a resource that cannot be read for one without updates.
 
 mod document;
+mod list;
 mod order;
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
 use url::Url;
 
 use super::{manager::managed_by, resources::Reader};
@@ -17,343 +27,411 @@ use crate::{
     BmcError, ErrorKind, FirmwareUpdate, FirmwareUpdates,
     redfish::{
         protocol::{
-            document::{Collection, link, text},
+            document::{Root, link},
             errors,
             response::Answer,
         },
         vendor,
     },
+    text::plain,
 };
+#[cfg(feature = "fuzzing")]
+pub(in crate::redfish) use list::fuzz;
 
 /// Members of a collection that have ended, after which no more of them is read one by one.
 const MAX_ENDED: usize = 6;
 /// Members of a collection that are read one by one.
 const MAX_MEMBERS: usize = 16;
-/// Pages of a collection that are read.
-const MAX_PAGES: usize = 4;
-/// Members of an expanded collection that are looked at.
-const MAX_EXPANDED: usize = 256;
 /// Managers of a system that are read.
 const MAX_MANAGERS: usize = 2;
+/// Tasks that are kept until it is known where images are pushed to.
+const MAX_UNDECIDED: usize = 64;
+/// Characters of a reason.
+const MAX_REASON: usize = 160;
 const READING: &str = "reading the updates of firmware";
 const LATE: &str = "not read in time";
 
-/// Reads the updates, ends early at the first one that runs, and shortly before `limit` with what was read until then.
+/// Reads the updates, ends early at the first one that runs, and at `limit` with what was read until then.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Unsupported`]: the BMC has no resource that would report one.
 pub(super) async fn read(reader: Reader<'_>, limit: Duration) -> Result<FirmwareUpdates, BmcError> {
-    let now = Instant::now();
-    let mut survey = Survey {
+    let begun = Instant::now();
+    let root = reader.root().await?;
+    let survey = Survey {
         reader,
-        until: now + (limit - limit / 10),
-        answered: now,
-        found: FirmwareUpdates::default(),
-        inventory: None,
+        begun,
+        until: begun + limit,
+        expand: root.features.expand,
+        asked: AtomicUsize::new(0),
+        idle: Notify::new(),
+        running: Notify::new(),
+        found: Mutex::new(Found {
+            updates: FirmwareUpdates::default(),
+            answered: begun,
+            places: None,
+            undecided: Vec::new(),
+            is_inventory_read: false,
+        }),
     };
-    survey.run().await?;
-    if survey.found.read.is_empty() && survey.found.unread.is_empty() {
+    // A BMC without these services is asked nothing more.
+    if root.update_service.is_some() || root.tasks.is_some() {
+        survey.run(root).await;
+    }
+    let found = survey.end();
+    // The reading may have ended by an update that the system reports while both services were silent.
+    if found.read.is_empty() && found.unread.is_empty() && found.updates.is_empty() {
         let message = format!("{READING}: the BMC has neither an UpdateService nor a TaskService");
         return Err(reader.error(ErrorKind::Unsupported, message));
     }
-    if survey.found.silence.is_some() {
-        survey.count_silence();
-    }
-    Ok(survey.found)
+    Ok(found)
 }
 
 /// One reading, and what it has found so far.
 struct Survey<'a> {
     reader: Reader<'a>,
+    begun: Instant,
     /// No request is sent or waited for after this.
     until: Instant,
-    /// The last response.
+    expand: Option<&'static str>,
+    /// Requests without a response so far.
+    asked: AtomicUsize,
+    /// There is no such request.
+    idle: Notify,
+    /// An update that runs was found.
+    running: Notify,
+    found: Mutex<Found>,
+}
+
+struct Found {
+    updates: FirmwareUpdates,
+    /// When the last response came.
     answered: Instant,
-    found: FirmwareUpdates,
-    /// The inventory of firmware of the `UpdateService`.
+    /// `None`: the `UpdateService` was not read.
+    places: Option<Places>,
+    /// Tasks whose requests went to where images may be pushed to.
+    undecided: Vec<Value>,
+    /// Whether the inventory of firmware was asked for.
+    is_inventory_read: bool,
+}
+
+/// What the `UpdateService` refers to.
+#[derive(Clone, Default)]
+struct Places {
+    push_uris: Vec<String>,
+    /// The inventory of firmware.
     inventory: Option<String>,
 }
 
-/// A collection as far as it was read.
-struct Members {
-    /// Its members, where the service includes them.
-    documents: Vec<Value>,
-    links: Vec<String>,
-    /// Whether pages are left.
-    has_more: bool,
+/// A document that was asked for.
+enum Read {
+    Body(Value),
+    /// It does not exist; with the status.
+    Missing(u16),
+    /// It cannot be read, which is recorded.
+    Not,
+}
+
+/// A request without a response so far.
+struct Asked<'a, 'b>(&'a Survey<'b>);
+
+impl Drop for Asked<'_, '_> {
+    fn drop(&mut self) {
+        if self.0.asked.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.idle.notify_waiters();
+        }
+    }
 }
 
 impl Survey<'_> {
-    async fn run(&mut self) -> Result<(), BmcError> {
-        let root = self.reader.root().await?;
-        // A BMC without these services is asked nothing more.
-        if root.update_service.is_none() && root.tasks.is_none() {
-            return Ok(());
-        }
-        let expand = root.features.expand;
-        let mut push_uris = Vec::new();
-        if let Some(service) = self.document("UpdateService", root.update_service).await {
-            self.found.updates.extend(document::of_service(&service));
-            push_uris = document::push_uris(&service);
-            self.inventory = link(&service, &["FirmwareInventory"]);
-            if self.is_running() {
-                return Ok(());
+    /// Reads one source after the other, and begins with the next one early where one takes more than its share of the
+    /// time: one that hangs hides no other.
+    async fn run(&self, root: Root) {
+        let share = self.until.saturating_duration_since(self.begun) / 4;
+        let (first, second) = (Notify::new(), Notify::new());
+        let guess = root.update_service.clone();
+        let service = async {
+            self.service(root.update_service).await;
+            first.notify_one();
+        };
+        let tasks = async {
+            let _ = timeout_at(self.begun + share, first.notified()).await;
+            if !self.is_running() {
+                self.tasks(root.tasks).await;
             }
-            if let Some(queue) = vendor::update_queue(&service) {
-                self.members(
-                    "queue of updates",
-                    &queue,
-                    expand,
-                    MAX_ENDED,
-                    document::of_queued,
-                )
-                .await;
-            }
-        }
-        if let Some(service) = self.document("TaskService", root.tasks).await
-            && let Some(tasks) = link(&service, &["Tasks"])
-        {
-            let of_task = |task: &Value| document::of_task(task, &push_uris);
-            self.members("tasks", &tasks, expand, MAX_ENDED, of_task)
-                .await;
-        }
-        if self.is_running() {
-            return Ok(());
-        }
-        let system = match self.system().await {
-            Ok(system) => system,
-            Err(why) => {
-                self.cannot_read("system", &why);
-                return Ok(());
+            second.notify_one();
+        };
+        let system = async {
+            let _ = timeout_at(self.begun + share * 2, second.notified()).await;
+            if !self.is_running() {
+                self.system(guess).await;
             }
         };
-        let by_system = document::of_resource("system", &system);
-        self.found.updates.extend(by_system);
+        let all = Box::pin(async { tokio::join!(service, tasks, system) });
+        tokio::select! {
+            biased;
+            () = self.running.notified() => {}
+            _ = all => {}
+        }
+    }
+
+    /// The result of the reading.
+    fn end(self) -> FirmwareUpdates {
+        if self.found().updates.silence.is_some() {
+            self.count_silence();
+        }
+        self.found
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .updates
+    }
+
+    async fn service(&self, link_to: Option<String>) {
+        let what = "UpdateService";
+        let Some(service) = self.document(what, link_to).await else {
+            return;
+        };
+        self.add(document::of_service(&service));
+        let places = Places {
+            push_uris: document::push_uris(&service),
+            inventory: link(&service, &["FirmwareInventory"]),
+        };
+        let undecided = {
+            let mut found = self.found();
+            found.places = Some(places.clone());
+            std::mem::take(&mut found.undecided)
+        };
+        let update = |task| document::of_task(task, &places.push_uris);
+        self.add(undecided.iter().filter_map(update));
+        if self.is_running() {
+            return;
+        }
+        if let Some(queue) = vendor::update_queue(&service) {
+            self.members("queue of updates", &queue, MAX_ENDED, document::of_queued)
+                .await;
+        }
+    }
+
+    async fn tasks(&self, link_to: Option<String>) {
+        if let Some(service) = self.document("TaskService", link_to).await
+            && let Some(tasks) = link(&service, &["Tasks"])
+        {
+            self.members("tasks", &tasks, MAX_ENDED, |task| self.of_task(task))
+                .await;
+        }
+    }
+
+    fn of_task(&self, task: &Value) -> Option<FirmwareUpdate> {
+        let mut found = self.found();
+        let Some(places) = &found.places else {
+            let update = document::of_task(task, &[]);
+            let may_be = update.is_none() && document::is_alive(task);
+            if may_be && found.undecided.len() < MAX_UNDECIDED {
+                found.undecided.push(task.clone());
+            }
+            return update;
+        };
+        document::of_task(task, &places.push_uris)
+    }
+
+    /// The system and its managers.
+    async fn system(&self, service: Option<String>) {
+        let system = match self.ask(|| self.reader.system()).await {
+            Some(Ok(system)) => system.body,
+            Some(Err(error)) => return self.cannot_read("system", &why(&error)),
+            None => return self.cannot_read("system", LATE),
+        };
+        self.add(document::of_resource("system", &system));
         for manager in managed_by(&system).into_iter().take(MAX_MANAGERS) {
             if self.is_running() {
-                return Ok(());
+                return;
             }
-            self.manager(&manager, expand).await;
-        }
-        Ok(())
-    }
-
-    async fn system(&mut self) -> Result<Value, String> {
-        match timeout_at(self.until, self.reader.system()).await {
-            Ok(Ok(system)) => {
-                self.count_silence();
-                Ok(system.body)
-            }
-            Ok(Err(error)) => Err(error.kind.label().to_owned()),
-            Err(_) => Err(LATE.to_owned()),
+            self.manager(&manager, service.as_deref()).await;
         }
     }
 
-    async fn manager(&mut self, link: &str, expand: Option<&str>) {
+    async fn manager(&self, link: &str, service: Option<&str>) {
         let Some(manager) = self.optional("manager", link).await else {
             return;
         };
-        let by_manager = document::of_resource("manager", &manager);
-        self.found.updates.extend(by_manager);
+        self.add(document::of_resource("manager", &manager));
         if self.is_running() {
             return;
         }
         if let Some(queue) = vendor::job_queue(&manager) {
-            self.members("jobs", &queue, expand, MAX_ENDED, document::of_job)
+            self.members("jobs", &queue, MAX_ENDED, document::of_job)
                 .await;
         }
         // Other makes list dozens of components there, and report their updates as tasks or jobs.
         if vendor::is_openbmc(&manager)
-            && let Some(inventory) = self.inventory.take()
+            && let Some(inventory) = self.inventory(service)
         {
-            self.members(
-                "firmware inventory",
-                &inventory,
-                expand,
-                MAX_MEMBERS,
-                document::of_software,
-            )
-            .await;
+            let what = "firmware inventory";
+            self.members(what, &inventory, MAX_MEMBERS, document::of_software)
+                .await;
+        }
+    }
+
+    /// The inventory of firmware, once; that of every OpenBMC while the `UpdateService` is silent.
+    fn inventory(&self, service: Option<&str>) -> Option<String> {
+        let mut found = self.found();
+        if std::mem::replace(&mut found.is_inventory_read, true) {
+            return None;
+        }
+        match &found.places {
+            Some(places) => places.inventory.clone(),
+            None => Some(format!(
+                "{}/FirmwareInventory",
+                service?.trim_end_matches('/')
+            )),
+        }
+    }
+
+    /// No code panics while it holds this lock, so its data are consistent.
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records updates.
+    fn add(&self, updates: impl IntoIterator<Item = FirmwareUpdate>) {
+        let updates: Vec<_> = updates.into_iter().collect();
+        {
+            let all = &mut self.found().updates.updates;
+            all.extend(updates);
+            // Those that wait must not push out one that runs.
+            all.sort_by_key(|update| update.phase);
+            all.truncate(crate::MAX_UPDATES);
+        }
+        if self.is_running() {
+            self.running.notify_one();
         }
     }
 
     fn is_running(&self) -> bool {
-        self.found.running().is_some()
+        self.found().updates.running().is_some()
     }
 
     /// The BMC has answered, or the reading has ended.
-    fn count_silence(&mut self) {
+    fn count_silence(&self) {
         let now = Instant::now();
-        let silence = now.saturating_duration_since(self.answered);
-        self.found.silence = self.found.silence.max(Some(silence));
-        self.answered = now;
+        let mut found = self.found();
+        let silence = now.saturating_duration_since(found.answered);
+        found.updates.silence = found.updates.silence.max(Some(silence));
+        found.answered = now;
     }
 
-    fn cannot_read(&mut self, what: &str, why: &str) {
+    fn is_read(&self, what: impl Into<String>) {
+        self.found().updates.read.push(what.into());
+    }
+
+    fn cannot_read(&self, what: &str, why: &str) {
         let text = format!("{what}: {why}");
-        if !self.found.unread.contains(&text) {
-            self.found.unread.push(text);
+        let unread = &mut self.found().updates.unread;
+        if !unread.contains(&text) {
+            unread.push(text);
         }
     }
 
-    /// A response; `None`: the time is over.
-    async fn get(&mut self, url: &Url) -> Option<Result<Answer, BmcError>> {
-        if Instant::now() >= self.until {
-            return None;
+    /// The result of a request; `None`: the time is over.
+    ///
+    /// A BMC that breaks the connection of a second request is asked again when it has answered the others.
+    async fn ask<T, F>(&self, request: impl Fn() -> F) -> Option<Result<T, BmcError>>
+    where
+        F: Future<Output = Result<T, BmcError>>,
+    {
+        let is_refused = |answer: &Result<T, BmcError>| {
+            let error = answer.as_ref().err();
+            error.is_some_and(|error| error.kind == ErrorKind::Unreachable)
+        };
+        let (mut answer, is_beside) = self.ask_once(&request).await?;
+        if is_beside && is_refused(&answer) && timeout_at(self.until, self.alone()).await.is_ok() {
+            (answer, _) = self.ask_once(&request).await?;
         }
-        let answer = timeout_at(self.until, self.reader.get(url)).await.ok()?;
         if answer.is_ok() {
             self.count_silence();
         }
         Some(answer)
     }
 
+    /// The result of a request, and whether there was another one meanwhile.
+    async fn ask_once<T, F>(&self, request: impl Fn() -> F) -> Option<(Result<T, BmcError>, bool)>
+    where
+        F: Future<Output = Result<T, BmcError>>,
+    {
+        if Instant::now() >= self.until {
+            return None;
+        }
+        let was_asked = self.asked.fetch_add(1, Ordering::SeqCst) > 0;
+        let asked = Asked(self);
+        let answer = timeout_at(self.until, request()).await.ok()?;
+        let is_beside = was_asked || self.asked.load(Ordering::SeqCst) > 1;
+        drop(asked);
+        Some((answer, is_beside))
+    }
+
+    /// Waits until no request is without a response.
+    async fn alone(&self) {
+        loop {
+            let idle = self.idle.notified();
+            if self.asked.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    async fn get(&self, url: &Url) -> Option<Result<Answer, BmcError>> {
+        self.ask(|| self.reader.get(url)).await
+    }
+
     /// A resource that counts as a place where updates are seen.
-    async fn document(&mut self, what: &str, link: Option<String>) -> Option<Value> {
+    async fn document(&self, what: &str, link: Option<String>) -> Option<Value> {
         let body = self.optional(what, &link?).await?;
-        self.found.read.push(what.to_owned());
+        self.is_read(what);
         Some(body)
     }
 
     /// A document. One that does not exist hides nothing; one that cannot be read is recorded.
-    async fn optional(&mut self, what: &str, link: &str) -> Option<Value> {
-        let answer = match self.reader.resolve(link) {
-            Ok(url) => self.get(&url).await,
-            Err(error) => Some(Err(error)),
-        };
-        let Some(answer) = answer else {
-            self.cannot_read(what, LATE);
-            return None;
-        };
-        let body = match answer {
-            Ok(answer) if matches!(answer.status.as_u16(), 404 | 405 | 410 | 501) => return None,
-            Ok(answer) => errors::document(self.reader.reporter(), READING, answer),
-            Err(error) => Err(error),
-        };
-        match body {
-            Ok(body) => Some(body),
+    async fn optional(&self, what: &str, link: &str) -> Option<Value> {
+        match self.reader.resolve(link) {
+            Ok(url) => match self.read(what, &url).await {
+                Read::Body(body) => Some(body),
+                Read::Missing(_) | Read::Not => None,
+            },
             Err(error) => {
-                self.cannot_read(what, error.kind.label());
+                self.cannot_read(what, &why(&error));
                 None
             }
         }
     }
 
-    /// A collection with its members; `None`: the service does not include them, whatever it says of itself.
-    async fn expanded(&mut self, link: &str) -> Option<Value> {
-        let url = self.reader.resolve(link).ok()?;
-        let answer = self.get(&url).await?.ok()?;
-        errors::document(self.reader.reporter(), READING, answer).ok()
-    }
-
-    /// The pages of a collection, with its members where the service can include them; `None`: there is none, or it
-    /// cannot be read.
-    async fn pages(&mut self, what: &str, path: &str, expand: Option<&str>) -> Option<Members> {
-        let expanded = match expand {
-            Some(query) => self.expanded(&format!("{path}?{query}")).await,
-            None => None,
+    async fn read(&self, what: &str, url: &Url) -> Read {
+        let Some(answer) = self.get(url).await else {
+            self.cannot_read(what, LATE);
+            return Read::Not;
         };
-        let mut page = match expanded {
-            Some(body) => body,
-            None => self.optional(what, path).await?,
-        };
-        let mut all = Members {
-            documents: Vec::new(),
-            links: Vec::new(),
-            has_more: false,
-        };
-        for number in 1..=MAX_PAGES {
-            all.add(&page);
-            let next = text(&page, "Members@odata.nextLink").filter(|next| !next.is_empty());
-            all.has_more = next.is_some();
-            let Some(next) = next.filter(|_| number < MAX_PAGES) else {
-                break;
-            };
-            match self.optional(what, &next).await {
-                Some(body) => page = body,
-                None => break,
+        let body = match answer {
+            Ok(answer) if matches!(answer.status.as_u16(), 404 | 405 | 410 | 501) => {
+                return Read::Missing(answer.status.as_u16());
             }
-        }
-        Some(all)
-    }
-
-    /// Looks for updates among the members of a collection: in one request for each page where the service includes
-    /// them, otherwise the newest ones, until so many have ended.
-    async fn members(
-        &mut self,
-        what: &str,
-        path: &str,
-        expand: Option<&str>,
-        most_ended: usize,
-        update: impl Fn(&Value) -> Option<FirmwareUpdate>,
-    ) {
-        let Some(all) = self.pages(what, path, expand).await else {
-            return;
+            Ok(answer) => errors::document(self.reader.reporter(), READING, answer),
+            Err(error) => Err(error),
         };
-        let more = if all.has_more { " and more" } else { "" };
-        if !all.documents.is_empty() {
-            let updates = all.documents.iter().rev().filter_map(update);
-            let updates = updates.take(crate::MAX_UPDATES);
-            self.found.updates.extend(updates);
-            self.found.read.push(match all.has_more {
-                true => format!("{what} ({} and more)", all.documents.len()),
-                false => what.to_owned(),
-            });
-            return;
+        match body {
+            Ok(body) if body.is_object() => return Read::Body(body),
+            Ok(_) => self.cannot_read(what, "the BMC answered with JSON that is no object"),
+            Err(error) => self.cannot_read(what, &why(&error)),
         }
-        let (mut read, mut ended) = (0, 0);
-        for link in order::newest_first(&all.links) {
-            if ended >= most_ended || read >= MAX_MEMBERS || self.is_running() {
-                break;
-            }
-            let member = self.optional(what, link).await;
-            read += 1;
-            ended += usize::from(!member.as_ref().is_some_and(document::is_alive));
-            let found = member.as_ref().and_then(&update);
-            self.found.updates.extend(found);
-        }
-        let count = all.links.len();
-        let is_whole = read == count && !all.has_more;
-        self.found.read.push(match is_whole {
-            true => what.to_owned(),
-            false => format!("{what} ({read} of {count}{more})"),
-        });
+        Read::Not
     }
 }
 
-impl Members {
-    fn add(&mut self, page: &Value) {
-        let members = page.get("Members").and_then(Value::as_array);
-        if members.is_some_and(|members| members.iter().any(is_filled)) {
-            let room = MAX_EXPANDED.saturating_sub(self.documents.len());
-            let documents = members.into_iter().flatten();
-            self.documents.extend(documents.take(room).cloned());
-        }
-        let links = Collection::of(page).unwrap_or_default().members;
-        self.links.extend(links);
-    }
-}
-
-/// Whether a member of a collection is a document rather than a link.
-fn is_filled(member: &Value) -> bool {
-    member.as_object().is_some_and(|member| member.len() > 1)
-}
-
-/// Parses a document as each kind that is read here.
-#[cfg(feature = "fuzzing")]
-pub(in crate::redfish) fn fuzz(body: &Value) {
-    document::fuzz(body);
-    let mut members = Members {
-        documents: Vec::new(),
-        links: Vec::new(),
-        has_more: false,
-    };
-    members.add(body);
-    assert!(order::newest_first(&members.links).count() == members.links.len());
-    let _ = (
-        vendor::job_queue(body),
-        vendor::update_queue(body),
-        vendor::is_openbmc(body),
-    );
+/// What happened, without what was done: that is said of all.
+fn why(error: &BmcError) -> String {
+    let text = error
+        .message
+        .strip_prefix(READING)
+        .unwrap_or(&error.message);
+    plain(text.trim_start_matches(": "), MAX_REASON)
 }

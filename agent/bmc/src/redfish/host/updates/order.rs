@@ -5,10 +5,15 @@ use std::cmp::Reverse;
 use crate::redfish::protocol::document::last_part;
 
 /// All links, those of new members first.
+pub(super) fn newest_first(links: &[String]) -> impl Iterator<Item = &str> {
+    places(links).filter_map(|place| links.get(place).map(String::as_str))
+}
+
+/// The places of all links, those of new members first.
 ///
 /// Most BMCs number tasks and jobs as they begin, but not all list them in this order (`1`, `10`, `2`), and some use
 /// free numbers again and add the new member at the end. So the highest number and the end of the list take turns.
-pub(super) fn newest_first(links: &[String]) -> impl Iterator<Item = &str> {
+pub(super) fn places(links: &[String]) -> impl Iterator<Item = usize> + use<> {
     let by_place: Vec<usize> = (0..links.len()).rev().collect();
     let mut by_number = by_place.clone();
     if let Some(numbers) = numbers(links) {
@@ -18,11 +23,10 @@ pub(super) fn newest_first(links: &[String]) -> impl Iterator<Item = &str> {
     let turns = by_number.into_iter().zip(by_place);
     turns
         .flat_map(|(number, place)| [number, place])
-        .filter_map(move |place| {
-            let taken = is_taken.get_mut(place)?;
-            (!std::mem::replace(taken, true)).then_some(place)
+        .filter(move |place| {
+            let taken = is_taken.get_mut(*place);
+            taken.is_some_and(|taken| !std::mem::replace(taken, true))
         })
-        .filter_map(|place| links.get(place).map(String::as_str))
 }
 
 /// The number at the end of each link; `None`: they differ in more than a number, which then says nothing about time.

@@ -10,6 +10,7 @@ mod redirect;
 
 use std::{
     net::SocketAddr,
+    pin::pin,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -23,7 +24,7 @@ use reqwest::{
 };
 use secrecy::ExposeSecret;
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use url::Url;
 
 use super::{
@@ -130,6 +131,18 @@ impl<'a> Change<'a> {
         }
     }
 }
+
+/// What a read does while a connection that was used before is silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::redfish) enum Silence {
+    /// It gives that connection up, and asks over a new one.
+    GivesUp,
+    /// It asks over a new one too, and takes the first answer: the resource may be slow.
+    AsksBeside,
+}
+
+/// How long a connection that was used before is silent until a read asks beside it.
+const SILENT: Duration = Duration::from_secs(1);
 
 /// HTTP client of one BMC.
 pub(crate) struct Http {
@@ -293,7 +306,16 @@ impl Http {
 
     /// The URL of a reference in a document; it must have the origin of this BMC.
     pub(crate) fn resolve(&self, reference: &str) -> Result<Url, BmcError> {
-        join(&self.base, &self.base, reference).map_err(|refusal| {
+        self.resolve_from(&self.base, reference)
+    }
+
+    /// The same of a reference that may be relative to its document (RFC 3986, 5.1).
+    pub(in crate::redfish) fn resolve_from(
+        &self,
+        from: &Url,
+        reference: &str,
+    ) -> Result<Url, BmcError> {
+        join(&self.base, from, reference).map_err(|refusal| {
             self.reporter.error(
                 refusal.kind(),
                 "a link in the BMC's response leads to another host, port or scheme; not followed",
@@ -315,11 +337,14 @@ impl Http {
         &self,
         url: &Url,
         credentials: &Credentials,
+        silence: Silence,
     ) -> Result<Answer, BmcError> {
         let mut url = url.clone();
         let mut asked = Vec::new();
         for _ in 0..=MAX_REDIRECTS {
-            let answer = self.get_once(&url, credentials, asked.is_empty()).await?;
+            let answer = self
+                .get_once(&url, credentials, asked.is_empty(), silence)
+                .await?;
             asked.push(normal_path(url.path()));
             if is_redirect(&answer) {
                 url = self.follow(&url, (&Method::GET, Redirects::Any), &answer)?;
@@ -357,7 +382,9 @@ impl Http {
     ) -> Result<Answer, BmcError> {
         let mut url = url.clone();
         for number in 0..=MAX_REDIRECTS {
-            let answer = self.get_once(&url, credentials, number == 0).await?;
+            let answer = self
+                .get_once(&url, credentials, number == 0, Silence::GivesUp)
+                .await?;
             if !is_redirect(&answer) {
                 return Ok(answer);
             }
@@ -371,13 +398,14 @@ impl Http {
         url: &Url,
         credentials: &Credentials,
         may_retry: bool,
+        silence: Silence,
     ) -> Result<Answer, BmcError> {
-        let mut result = self.exchange(Method::GET, url, credentials, None, None).await;
+        let mut result = self.read_once(url, credentials, silence).await;
         if may_retry && result.as_ref().is_err_and(|failure| failure.reset) {
-            result = self.exchange(Method::GET, url, credentials, None, None).await;
+            result = self.read_once(url, credentials, silence).await;
         }
         if self.is_refused_uncompressed(result.as_ref().ok()) {
-            result = self.exchange(Method::GET, url, credentials, None, None).await;
+            result = self.read_once(url, credentials, silence).await;
         }
         result.map_err(|failure| failure.into_error(&self.reporter, false))
     }
@@ -401,6 +429,69 @@ impl Http {
         Ok(answer)
     }
 
+    /// One read.
+    async fn read_once(
+        &self,
+        url: &Url,
+        credentials: &Credentials,
+        silence: Silence,
+    ) -> Result<Answer, Failure> {
+        match silence {
+            Silence::GivesUp => {
+                self.exchange(Method::GET, url, credentials, None, None)
+                    .await
+            }
+            Silence::AsksBeside => self.read_beside(url, credentials).await,
+        }
+    }
+
+    /// One read that no silent connection makes shorter.
+    async fn read_beside(&self, url: &Url, credentials: &Credentials) -> Result<Answer, Failure> {
+        let chosen = self.choose(true);
+        let Some(limit) = chosen.limit else {
+            let request = (Method::GET, url, credentials);
+            let result = self.exchange_by(&chosen, request, None).await;
+            self.settle(&chosen, &result);
+            return result;
+        };
+        let unlimited = Chosen {
+            client: chosen.client.clone(),
+            keeps: true,
+            limit: None,
+        };
+        let alone = self.alone();
+        let request = || (Method::GET, url, credentials);
+        let mut first = pin!(self.exchange_by(&unlimited, request(), None));
+        let begun = timeout(limit.min(SILENT), &mut first).await;
+        if let Ok(result) = begun {
+            if !self.settle(&chosen, &result) {
+                return result;
+            }
+            let result = self.exchange_by(&alone, request(), None).await;
+            self.prove(&result);
+            return result;
+        }
+        let mut second = pin!(self.exchange_by(&alone, request(), None));
+        let (result, is_first) = tokio::select! {
+            result = &mut first => match result {
+                Ok(answer) => (Ok(answer), true),
+                Err(_) => (second.await, false),
+            },
+            result = &mut second => match result {
+                Ok(answer) => (Ok(answer), false),
+                Err(_) => (first.await, true),
+            },
+        };
+        if is_first {
+            self.settle(&chosen, &result);
+        } else {
+            self.close_kept();
+            self.prove(&result);
+        }
+        result
+    }
+
+    /// A connection for one request.
     fn alone(&self) -> Chosen {
         Chosen {
             client: self.single.clone(),
@@ -412,6 +503,14 @@ impl Http {
     /// No code panics while it holds this lock, so its data are consistent.
     fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records the result of a read over a new connection after a kept one had failed. A BMC that does not answer at
+    /// all has not shown that it breaks kept connections.
+    fn prove(&self, result: &Result<Answer, Failure>) {
+        if result.is_ok() {
+            self.kept().0.failed(self.begun.elapsed());
+        }
     }
 
     /// Sends a change, and once more only where the BMC has not carried it out: after a redirect
@@ -528,10 +627,7 @@ impl Http {
         // It was a read, over a connection that the BMC does not use again.
         let request = (method, url, credentials);
         let result = self.exchange_by(&self.alone(), request, content).await;
-        // A BMC that does not answer at all has not shown that it breaks kept connections.
-        if result.is_ok() {
-            self.kept().0.failed(self.begun.elapsed());
-        }
+        self.prove(&result);
         result
     }
 
