@@ -97,7 +97,7 @@ fn cycle_soft_off_and_reset_by_hand() {
     let forced: Value = serde_json::from_str(&forced.out).unwrap();
     assert_eq!(
         forced[0]["message"],
-        "host node-1: confirmed off, by force: the host did not shut down"
+        "host node-1: confirmed off, by force: the host was not requested to shut down, because the BMC took no such request"
     );
     assert_eq!(bmc.power(), "Off");
 
