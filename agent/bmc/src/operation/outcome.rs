@@ -176,7 +176,7 @@ pub enum Outcome {
     IdentityMismatch(Mismatch),
     /// An update of firmware runs, so the next command that takes the power was not sent.
     FirmwareUpdate {
-        /// The update.
+        /// The update that the BMC was found to run.
         update: FirmwareUpdate,
         /// Number of commands that were sent before it was seen. They may still take effect; a cycle has switched its
         /// host on again.

@@ -120,7 +120,7 @@ impl ConditionStatus {
 /// A condition to publish.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SignalCondition {
-    /// Its status.
+    /// The status that the condition has.
     pub status: ConditionStatus,
     /// Its reason, one CamelCase word. The message of an equal status and reason is not written again.
     pub reason: &'static str,

@@ -24,7 +24,7 @@ pub enum NodeShows<'a> {
     Nothing,
     /// A condition.
     Condition {
-        /// Its status.
+        /// The status that the condition has.
         status: ConditionStatus,
         /// Its reason, by the API server of the Node.
         reason: &'a str,
@@ -47,7 +47,7 @@ pub struct MachineFacts<'a> {
 /// A condition of a Machine to write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MachineCondition {
-    /// Its status.
+    /// The status that the condition has.
     pub status: ConditionStatus,
     /// Its reason: at most 256 letters, digits and underscores, the first one a letter.
     pub reason: String,

@@ -7,7 +7,7 @@ use super::{ConditionStatus, Signal, SignalCondition};
 /// The condition of a signal that a Node shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Published<'a> {
-    /// Its status.
+    /// The status that the condition has.
     pub status: ConditionStatus,
     /// Its reason.
     pub reason: &'a str,

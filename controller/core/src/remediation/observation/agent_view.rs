@@ -62,7 +62,7 @@ pub enum OperationOutcome {
     },
     /// The BMC reports an update of firmware that runs, so nothing was sent.
     FirmwareUpdate {
-        /// The update.
+        /// The update for which the agent sent no command.
         update: FirmwareUpdate,
         /// The outcome, as a clause for messages.
         why: String,
@@ -70,7 +70,7 @@ pub enum OperationOutcome {
     /// The BMC reports an update of firmware that runs, after commands of this operation were sent: the host may still
     /// go off by them, and nothing more was sent.
     UpdateAfterCommand {
-        /// The update.
+        /// The update that began after a command was sent.
         update: FirmwareUpdate,
         /// The outcome, as a clause for messages.
         why: String,
