@@ -22,9 +22,14 @@ TARGET = ROOT / "target" / "tests"
 SPLIT = {"controller"}
 # Their modules whose tests run in one process, and how many of them at one time: those that share one
 # control plane (`fixture_tests!`) mostly wait; those of the documentation start one each.
-TOGETHER = {"cooperative": 64, "failure_table": 64, "fencing": 64, "docs": 1}
+TOGETHER = {
+    "coexistence::cooperative::": 64,
+    "remediation::failure_table::": 64,
+    "remediation::fencing::": 64,
+    "operators::docs::": 1,
+}
 # What hack/test --quick runs beside the tests without a control plane.
-QUICK = ("path::", "ipmi_remediation::", "overlap::")
+QUICK = ("remediation::path::", "remediation::ipmi_remediation::", "checks::overlap::")
 # Programs without a control plane that take too long for it.
 SLOW = {"bmc", "rack", "real"}
 
@@ -225,12 +230,12 @@ def jobs_of(programs, options, filters, own):
             continue
         together = {}
         for test in tests:
-            module = test.partition("::")[0]
-            together.setdefault(module if module in TOGETHER else test, []).append(test)
+            module = next((module for module in TOGETHER if test.startswith(module)), test)
+            together.setdefault(module, []).append(test)
         exact = own if "--exact" in own else [*own, "--exact"]
         for title, names in together.items():
             threads = TOGETHER.get(title, 1)
-            yield Job(f"{name} {title}", [executable, *exact, *names], directory, names,
+            yield Job(f"{name} {title.removesuffix('::')}", [executable, *exact, *names], directory, names,
                       threads_of(own, threads))
 
 

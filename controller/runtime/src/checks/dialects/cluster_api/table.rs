@@ -4,14 +4,14 @@
 //! | part | tests |
 //! |---|---|
 //! | fields, both shapes | here; `rackhand_api::views` |
-//! | limits of fields, selector | `tests/controller/admission`; `rackhand_api` |
-//! | status, columns | `rackhand_api`; `tests/controller/input.rs` |
+//! | limits of fields, selector | `tests/controller/checks/admission`; `rackhand_api` |
+//! | status, columns | `rackhand_api`; `tests/controller/operators/input` |
 //! | conversion, annotations, failureReason and failureMessage | here |
-//! | webhooks | `tests/controller/admission`: Cluster API's webhook and the admission policies decide alike |
+//! | webhooks | `tests/controller/checks/admission`: Cluster API's webhook and the admission policies decide alike |
 //! | reasons and messages of Machines, RemediationAllowed | `rackhand_core::checks::machines` |
 //! | Paused, ExternalRemediation... | `checks/conditions.rs` |
 //! | transition times of conditions | `store/conditions.rs` |
-//! | Events | `tests/controller/path.rs`, `tests/controller/input.rs` |
+//! | Events | `tests/controller/remediation/path.rs`, `tests/controller/operators/input` |
 //! | annotations of remediations | `checks/remediations/lifecycle.rs` |
 
 use std::time::Duration;

@@ -7,7 +7,7 @@ use rackhand_tests::{
     stage::{EntryUuid, HostLink, RackSpec, Recorder, Stage, StageConfig},
 };
 
-use crate::bmc_watch::{measured, wait_for};
+use super::bmc_watch::{measured, wait_for};
 
 const CONTROLLER: &str = "controller-0";
 const NO_SYSTEM_UUID: &str = "rackhand.dev/bmc-system-uuid";
@@ -37,13 +37,13 @@ async fn swapped(stage: &Stage) -> Result<()> {
     }
     let spec = CertSpec::peer("person", "spiffe://rackhand/controller");
     let tls = stage.issue(&spec)?;
-    let (_, report) = crate::preflight::run(stage, &tls)?;
+    let (_, report) = crate::operators::preflight::run(stage, &tls)?;
     for (host, status, message) in [
         ("swap/swap-1", "failed", "is that of swap-2"),
         ("swap/swap-2", "failed", "is that of swap-1"),
         ("hosts", "ok", "1 BMCs report the identity of their node"),
     ] {
-        let found = crate::preflight::rows(&report)?.iter().any(|row| {
+        let found = crate::operators::preflight::rows(&report)?.iter().any(|row| {
             row["check"] == "identity"
                 && row["target"] == host
                 && row["status"] == status

@@ -15,7 +15,7 @@ use rackhand_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::power_remediation::world::{World, condition};
+use super::power_remediation::world::{World, condition};
 
 const CORDONED_BY: &str = "rackhand.dev/cordoned-by";
 

@@ -22,7 +22,7 @@ use rackhand_tests::{
 };
 use serde_json::json;
 
-use super::clusters::{NODE, Workload};
+use crate::clusters::workloads::{NODE, Workload};
 
 /// Past its power-off, and before it.
 const OFF: &str = "off-1";

@@ -7,7 +7,7 @@ use rackhand_tests::{
     stage::{HostLink, LONG, RackSpec, Stage, StageConfig, wait_until},
 };
 
-use crate::preflight::{rows, run};
+use crate::operators::preflight::{rows, run};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn preflight_tries_a_hold_and_says_what_refuses_it() {

@@ -39,7 +39,7 @@ fn prometheus_accepts_alert_rules_and_each_alert_fires() {
     )
     .unwrap();
     let dir = env!("CARGO_MANIFEST_DIR");
-    let tests = format!("{dir}/tests/controller/alerts/firing.yaml");
+    let tests = format!("{dir}/tests/controller/operators/alerts/firing.yaml");
     promtool(&["test", "rules", &tests], "").unwrap();
     // Every alert has a test.
     let tested = fs::read_to_string(tests).unwrap();

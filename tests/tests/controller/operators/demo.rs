@@ -159,7 +159,7 @@ fn lines_of_output(out: &str) -> Vec<Line> {
 
 /// The texts of `docs/demo.svg`, in their order.
 fn texts_of_picture() -> Vec<String> {
-    let picture = include_str!("../../../docs/demo.svg");
+    let picture = include_str!("../../../../docs/demo.svg");
     let texts = picture.lines().filter_map(|line| {
         let text = line.strip_prefix("<text ")?.split_once('>')?.1;
         text.strip_suffix("</text>")

@@ -171,7 +171,7 @@ fn fixed_words(document: &str) -> String {
 fn picture_is_current(document: &str, taken: &[u8]) -> Result<()> {
     let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let picture = tests.join("../docs/status-page.png");
-    let kept = tests.join("tests/controller/page/status-page.txt");
+    let kept = tests.join("tests/controller/operators/page/status-page.txt");
     let record = |picture: &[u8]| {
         let digest = Sha256::digest(picture);
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -24,7 +24,7 @@ async fn hang_and_boot_look_as_those_of_a_real_kubelet() {
 }
 
 async fn run(stage: &Stage, recorder: &Recorder) -> Result<()> {
-    let all: Value = serde_json::from_str(include_str!("../real/kubelet.json"))?;
+    let all: Value = serde_json::from_str(include_str!("../../real/kubelet.json"))?;
     let host = stage.host(HOST)?;
     let first = settled(recorder, 0, |last| {
         last.is_ready() && taints(last).is_empty()

@@ -183,7 +183,7 @@ async fn with_machines(dir: &Path) -> Audit {
     );
     all.add(
         "trigger",
-        crate::triggers::trigger_deleted(&w.stage, "label-1"),
+        crate::planned_work::triggers::trigger_deleted(&w.stage, "label-1"),
     );
     all.add("planned_work", planned_work(&w.stage));
     all.add("metal3", metal3(w));

@@ -207,7 +207,7 @@ impl Prometheus {
         for rule in rules {
             ensure!(rule["health"] == "ok", "{rule}");
             let query = rule["query"].as_str().unwrap_or_default();
-            let metrics = crate::alerts::metrics(query);
+            let metrics = crate::operators::alerts::metrics(query);
             for metric in metrics.filter(|metric| *metric != ONLY_OF_A_CAUSE) {
                 ensure!(self.samples(metric).await? > 0, "{rule}: no {metric}");
             }

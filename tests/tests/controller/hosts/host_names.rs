@@ -17,7 +17,7 @@ use rackhand_tests::stage::{
 };
 use serde_json::{Value, json};
 
-use super::power_remediation::world::{NODE_NAME, World};
+use crate::remediation::power_remediation::world::{NODE_NAME, World};
 
 const UUID: &str = "8a95d198-7f46-11e5-bf8b-08002704d48e";
 
