@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt};
 
-use super::{Recorder, SYSTEM, Seen, Stage, TAINT, is_ready, nodes, wait_until};
+use super::{Recorder, SYSTEM, Seen, Stage, TAINT, is_ready, objects, wait_until};
 use crate::rack::{LogEvent, Overlap, PowerState, ResetType, overlaps};
 
 /// Timeout of waits, long enough for a busy machine.
@@ -142,7 +142,7 @@ impl Stage {
     pub async fn asked_for(&self, host: &str) -> Result<Vec<String>> {
         if self.config.plain {
             let asked = self.power_remediations_of(host).await?;
-            return Ok(asked.iter().map(nodes::words).collect());
+            return Ok(asked.iter().map(objects::words).collect());
         }
         let seen = self.remediation(host).await?;
         Ok(seen

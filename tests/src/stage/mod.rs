@@ -6,26 +6,19 @@
 mod actions;
 mod agents;
 mod assertions;
-mod cluster_api;
 mod config;
 mod controllers;
 mod crowd;
 mod faults;
 mod fixture;
 mod install;
-mod metal3;
-mod nodes;
 mod objects;
-mod openshift;
 mod person;
-mod provider;
 mod query;
 mod recorder;
 mod scenarios;
-mod tcp_proxy;
 mod tls;
 mod usage;
-mod wire;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,24 +36,21 @@ use tokio::{
 };
 
 pub use assertions::LONG;
-pub use cluster_api::{MANAGER, cluster_api_release};
 pub use config::{
     EntryUuid, HealthTimes, HostLink, KnownBy, OtlpReceiver, RackSpec, Speaks, StageConfig,
 };
 pub use crowd::{Crowd, Round, rank};
-pub use faults::FaultSetup;
+pub use faults::{FaultSetup, TcpProxy, Wire};
 pub use fixture::{Fixture, SharedFixture};
-pub use nodes::{NODE_CHECK, NODE_LEASES};
 pub(crate) use objects::machine;
-pub use openshift::OPENSHIFT_KINDS;
-pub use provider::Provider;
+pub use objects::{
+    MANAGER, NODE_CHECK, NODE_LEASES, OPENSHIFT_KINDS, Provider, cluster_api_release,
+};
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
 pub use recorder::{OPENSHIFT_MACHINE, Record, Recorder};
 pub use scenarios::Scenarios;
-pub use tcp_proxy::TcpProxy;
 pub use tls::tls_dir;
 pub use usage::{ApiCalls, Usage, memory_kib};
-pub use wire::Wire;
 
 use crate::{
     bmo::acknowledge,

@@ -8,6 +8,7 @@ mod plain;
 mod real;
 mod scenarios;
 mod screen;
+mod story;
 mod summary;
 mod timeline;
 

@@ -8,7 +8,7 @@ use rackhand_tests::{
     stage::LONG,
 };
 
-use super::{rule::Rule, story::Story};
+use crate::story::{Rule, Story};
 
 pub(super) const ABOUT: &str = "\
 The rack agent is killed with SIGKILL after it has sent the power-off to the BMC and before the power is \

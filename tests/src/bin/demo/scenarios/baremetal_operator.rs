@@ -6,11 +6,7 @@ use rackhand_tests::{
     stage::{LONG, wait_until},
 };
 
-use super::{
-    rule::Rule,
-    story::{Story, runs_elsewhere},
-};
-use crate::timeline::HOLD;
+use crate::{story::{Rule, Story, runs_elsewhere}, timeline::HOLD};
 
 pub(super) const ABOUT: &str = "\
 Where Metal3 manages hosts, baremetal-operator and Ironic control their power as well: within two \

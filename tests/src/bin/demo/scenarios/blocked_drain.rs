@@ -14,7 +14,7 @@ use rackhand_tests::{
 };
 use serde_json::json;
 
-use super::{rule::Rule, story::Story};
+use crate::story::{Rule, Story};
 
 pub(super) const ABOUT: &str = "\
 A host hangs and is switched off. Its database pod carries a finalizer of a backup program that no \

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use rackhand_tests::stage::{LONG, wait_until};
 
-use super::{rule::Rule, story::Story};
+use crate::story::{Rule, Story};
 
 pub(super) const ABOUT: &str = "\
 Two controllers run: one leads, the other is on standby. The leader is killed with SIGKILL while a host \

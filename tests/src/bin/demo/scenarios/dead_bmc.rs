@@ -6,7 +6,7 @@ use rackhand_tests::{
     stage::LONG,
 };
 
-use super::{messages::PERSON, rule::Rule, story::Story};
+use crate::story::{PERSON, Rule, Story};
 
 pub(super) const ABOUT: &str = "\
 A host hangs, and its BMC is dead as well. Nothing can switch the host off, and it is unknown whether it \

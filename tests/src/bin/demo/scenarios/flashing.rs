@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::story::Story;
+use crate::story::Story;
 
 pub(super) const ABOUT: &str = "\
 Somebody updates the firmware of a host, and the host hangs meanwhile. Whoever switches it off now may have to send \

@@ -6,7 +6,7 @@ use rackhand_tests::{
     stage::{LONG, wait_until},
 };
 
-use super::story::Story;
+use crate::story::Story;
 
 pub(super) const ABOUT: &str = "\
 A host has a fault that Kubernetes does not see: its Node is Ready. Whoever finds it, a person or a program that \

@@ -6,8 +6,7 @@ use rackhand_tests::{
     stage::LONG,
 };
 
-use super::{rule::Rule, story::Story};
-use crate::plain;
+use crate::{plain, story::{Rule, Story}};
 
 pub(super) const ABOUT: &str = "\
 Two faults of a BMC. First it reports \"off\" for a host that runs, like a broken BMC, or like the BMC of \

@@ -6,7 +6,7 @@ use rackhand_tests::{
     stage::{LONG, NAMESPACE, wait_until},
 };
 
-use super::story::Story;
+use crate::story::Story;
 
 pub(super) const ABOUT: &str = "\
 A DIMM of a healthy host has to be changed. A person asks for that with one command, instead of cordoning and \

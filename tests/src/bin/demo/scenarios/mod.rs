@@ -12,27 +12,20 @@ mod flashing;
 mod label;
 mod lying_bmc;
 mod maintenance;
-mod messages;
 mod nodes;
 mod pdu;
 mod policy;
 mod power_lost;
 mod rack_outage;
 mod ready_but_broken;
-mod rule;
-mod story;
-mod verdict;
 
 use std::{fmt::Write as _, future::Future, path::Path, pin::Pin, str::FromStr, time::Instant};
 
 use anyhow::{Result, bail, ensure};
 use rackhand_tests::stage::{HostLink, Recorder};
 
-use self::{
-    environment::{Cluster, Environment, Settings},
-    story::Story,
-};
-use crate::{Shown, screen::Screen};
+use self::environment::{Cluster, Environment, Settings};
+use crate::{Shown, screen::Screen, story::Story};
 
 type Run = for<'a> fn(Story<'a>) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 

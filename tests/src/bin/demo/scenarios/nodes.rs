@@ -7,11 +7,8 @@ use rackhand_tests::{
     stage::{LONG, NODE_CHECK, NODE_LEASES, Record, Stage, wait_until},
 };
 
-use super::{
-    environment::runs_in,
-    rule::Rule,
-    story::{Story, runs_elsewhere},
-};
+use super::environment::runs_in;
+use crate::story::{Rule, Story, runs_elsewhere};
 
 pub(super) const ABOUT: &str = "\
 A cluster as kubeadm or k3s creates it, without Cluster API: no Machines, no BareMetalHosts, and none of \

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use rackhand_proto::v1::{OperationInfo, Outcome, OutcomeCode, PowerDevice};
 use rackhand_tests::{pdu, rack::PowerState};
 
-use super::{rule::Rule, story::Story};
+use crate::story::{Rule, Story};
 
 pub(super) const ABOUT: &str = "\
 A host hangs, and its BMC is dead as well, so that nothing can switch it off by the BMC. Two PDUs feed it, and \

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use rackhand_tests::{cluster::apply_yaml, stage::Seen};
 
-use super::story::Story;
+use crate::story::Story;
 
 pub(super) const ABOUT: &str = "\
 A host hangs in the middle of a payroll run. An experienced operator would not touch it now, because the other \

@@ -9,10 +9,7 @@ use rackhand_tests::{
     stage::{LONG, Stage, wait_until},
 };
 
-use super::{
-    rule::Rule,
-    story::{Story, runs_elsewhere},
-};
+use crate::story::{Rule, Story, runs_elsewhere};
 
 pub(super) const ABOUT: &str = "\
 A host loses its power. Its BMC knows that in a second; Kubernetes notices it when the Lease of the node has expired, \

@@ -8,7 +8,7 @@ use rackhand_tests::{
     stage::{LONG, wait_until},
 };
 
-use super::story::Story;
+use crate::story::Story;
 
 pub(super) const ABOUT: &str = "\
 All five hosts of a rack stop answering at the same moment. Five broken hosts at once are unlikely; a \

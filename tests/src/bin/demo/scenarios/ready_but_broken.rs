@@ -8,7 +8,7 @@ use rackhand_tests::{
 };
 use serde_json::Value;
 
-use super::story::Story;
+use crate::story::Story;
 
 pub(super) const ABOUT: &str = "\
 A host is broken and its Node is Ready: a GPU has fallen off the bus, a disk is slow, and its kubelet runs. Whoever \

@@ -1,5 +1,9 @@
 //! Prints a scenario: facts, reasons, and commands that show them.
 
+mod messages;
+mod rule;
+mod verdict;
+
 use std::{
     collections::BTreeSet, future::Future, path::PathBuf, pin::pin, process::Stdio, time::Duration,
 };
@@ -11,7 +15,8 @@ use rackhand_tests::{
     stage::{LONG, Recorder, Stage, wait_until},
 };
 
-use super::{messages::message, rule::Rule};
+use self::messages::message;
+pub(crate) use self::{messages::PERSON, rule::Rule};
 use crate::{
     fact::{Fact, Moment},
     screen::Screen,
@@ -33,8 +38,8 @@ pub(crate) struct Story<'a> {
     pub(crate) victim: String,
     /// The pod on that host.
     pub(crate) pod: String,
-    pub(super) checks: Vec<(bool, String)>,
-    pub(super) screen: Screen,
+    checks: Vec<(bool, String)>,
+    screen: Screen,
     timeline: Timeline<'a>,
     /// Observed facts that an earlier, not yet observed fact may precede.
     held: Vec<Moment>,
@@ -42,7 +47,7 @@ pub(crate) struct Story<'a> {
 }
 
 impl<'a> Story<'a> {
-    pub(super) fn new(stage: &'a Stage, recorder: &'a Recorder, victim: &str, pod: &str) -> Self {
+    pub(crate) fn new(stage: &'a Stage, recorder: &'a Recorder, victim: &str, pod: &str) -> Self {
         Self {
             stage,
             recorder,
@@ -210,7 +215,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Waits until a pod runs on another host than this; returns that host.
-pub(super) async fn runs_elsewhere(stage: &Stage, pod: &str, not_on: &str) -> Result<String> {
+pub(crate) async fn runs_elsewhere(stage: &Stage, pod: &str, not_on: &str) -> Result<String> {
     wait_until(&format!("{pod} runs elsewhere"), LONG, || async {
         let pods = stage.pods().await?;
         let Some(found) = pods.iter().find(|p| p.name_any() == pod) else {

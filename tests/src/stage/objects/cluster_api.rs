@@ -12,7 +12,7 @@ use base64::Engine as _;
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
-use super::{END, LONG, Stage, wait_until};
+use crate::stage::{END, LONG, Stage, wait_until};
 use crate::{
     cluster::{apply, rendered},
     pki::CertSpec,
@@ -30,7 +30,7 @@ const CAPM3S: [(&str, &str); 2] = [
 
 impl Stage {
     /// Installs Cluster API and starts its manager under exactly the rights of its ServiceAccount.
-    pub(super) async fn start_manager(&self) -> Result<Process> {
+    pub(in crate::stage) async fn start_manager(&self) -> Result<Process> {
         let dir = cluster_api_release()?;
         let (webhooks, health, diagnostics) = (free_port()?, free_port()?, free_port()?);
         let tls = self.issue(&CertSpec::server(MANAGER))?;

@@ -4,11 +4,11 @@
 
 use rackhand_tests::rack::{OsState, PowerState, ResetType, StopReason};
 
-use super::rule::Rule;
+use super::Rule;
 use crate::fact::{CheckState, Fact};
 
 /// The sender of commands that do not come from a BMC, in the log of a host.
-pub(super) const PERSON: &str = "a person";
+pub(crate) const PERSON: &str = "a person";
 
 /// One line of a scenario.
 #[derive(Debug, PartialEq)]

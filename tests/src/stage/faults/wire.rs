@@ -2,7 +2,8 @@
 
 use anyhow::{Context as _, Result};
 
-use super::{SYSTEM, Stage, TcpProxy};
+use super::TcpProxy;
+use crate::stage::{SYSTEM, Stage};
 
 /// A proxy to the API server with a kubeconfig. Dropping it stops the proxy.
 pub struct Wire {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use rackhand_tests::rack::{LogEvent, PowerState, power::Change};
 
-use super::story::Story;
+use super::Story;
 
 /// Minimum time from the power-off to the taint: two readings of off, 2 s apart (F1).
 const PROOF: Duration = Duration::from_secs(2);

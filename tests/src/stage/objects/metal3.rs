@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{BMC_USER, Stage};
+use crate::stage::{BMC_USER, Stage};
 use crate::bmo::{Access, Metal3, Settings, real::Ironic, webhook::Webhook};
 
 impl Stage {

@@ -13,7 +13,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{NAMESPACE, Stage};
+use crate::stage::{NAMESPACE, Stage};
 
 const LINK: &str = "metal3.io/BareMetalHost";
 const UNHEALTHY: [&str; 2] = ["capi.metal3.io/unhealthy", "capm3.metal3.io/unhealthy"];

@@ -1,7 +1,10 @@
 //! Fault injection besides processes: clocks that can be set, small disks, and faulty networks in front of
-//! IPMI BMCs.
+//! controllers and IPMI BMCs.
 //!
 //! Mounts are removed at the end. The clock of the machine is never changed.
+
+mod tcp_proxy;
+mod wire;
 
 use std::{
     fs::File,
@@ -11,6 +14,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+
+pub use {tcp_proxy::TcpProxy, wire::Wire};
 
 use super::Stage;
 use crate::udp_proxy::{Faults, UdpProxy};

@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{LONG, SYSTEM, Stage, wait_until};
+use crate::stage::{LONG, SYSTEM, Stage, wait_until};
 use crate::cluster::{apply, apply_yaml};
 
 /// The name of the stage's NodeHealthCheck.
@@ -216,7 +216,7 @@ impl Stage {
     }
 
     /// States of check and remediations, for a failed test.
-    pub(super) async fn report_of_nodes(&self) -> String {
+    pub(in crate::stage) async fn report_of_nodes(&self) -> String {
         let mut text = String::new();
         let all = ListParams::default();
         for check in self
@@ -246,7 +246,7 @@ impl Stage {
 }
 
 /// State of a PowerRemediation as text.
-pub(super) fn words(asked: &DynamicObject) -> String {
+pub(in crate::stage) fn words(asked: &DynamicObject) -> String {
     let of = |field: &str| -> Value { asked.data["status"][field].clone() };
     let text = |field: &str| of(field).as_str().unwrap_or("none").to_owned();
     format!(

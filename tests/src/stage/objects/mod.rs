@@ -1,10 +1,24 @@
-//! The objects that Cluster API and CAPM3 would create.
+//! The objects that Cluster API and CAPM3 would create; other projects' controllers, and stand-ins for them.
+
+mod cluster_api;
+mod metal3;
+mod nodes;
+mod openshift;
+mod provider;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt, api::ListParams};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
+
+pub(super) use nodes::words;
+pub use {
+    cluster_api::{MANAGER, cluster_api_release},
+    nodes::{NODE_CHECK, NODE_LEASES},
+    openshift::OPENSHIFT_KINDS,
+    provider::Provider,
+};
 
 use super::{CLUSTER, HostLink, LONG, NAMESPACE, RackSpec, Stage, wait_until};
 use crate::cluster::{apply, apply_yaml};

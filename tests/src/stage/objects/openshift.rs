@@ -9,7 +9,8 @@ use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{NAMESPACE, Stage, cluster_api::prepared};
+use super::cluster_api::prepared;
+use crate::stage::{NAMESPACE, Stage};
 use crate::{
     cluster::{apply, apply_yaml, parse_yaml},
     process::{Process, free_port},
@@ -239,7 +240,7 @@ impl Stage {
     pub async fn apply_openshift(&self, kind: &str, mut object: Value) -> Result<DynamicObject> {
         object["apiVersion"] = format!("{GROUP}/v1beta1").into();
         object["kind"] = kind.into();
-        object["metadata"]["namespace"] = super::NAMESPACE.into();
+        object["metadata"]["namespace"] = NAMESPACE.into();
         apply(&self.client, object).await
     }
 }
