@@ -147,7 +147,7 @@ impl Agent {
             let (state, stop) = (agent.reloader.clone(), agent.stop.clone());
             agent
                 .servers
-                .spawn(admin::serve(listener, admin::all(state), stop));
+                .spawn(rackhand_transport::admin::serve(listener, admin::all(state), stop));
             info!(address = %bound, "serving health and metrics");
             agent.addresses.admin = Some(bound);
         }
@@ -246,7 +246,7 @@ impl Agent {
         let bound = listener.local_addr().map_err(failed("probe listener"))?;
         let app = admin::probes(self.reloader.clone());
         self.servers
-            .spawn(admin::serve(listener, app, self.stop.clone()));
+            .spawn(rackhand_transport::admin::serve(listener, app, self.stop.clone()));
         info!(address = %bound, "serving probes");
         Ok(bound)
     }

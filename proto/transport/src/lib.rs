@@ -1,8 +1,9 @@
 //! Connections between controller, rack agent and command line.
 //!
-//! Owns: the identities in certificates, mutual TLS, the classification of failed calls, and traces across
-//! processes. Must never: decide about power, or know a message of the contract.
+//! Owns: the identities in certificates, mutual TLS, the classification of failed calls, the admin server, and traces
+//! across processes. Must never: decide about power, or know a message of the contract.
 
+pub mod admin;
 mod call;
 mod connect;
 pub mod identity;

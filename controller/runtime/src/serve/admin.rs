@@ -3,21 +3,15 @@
 //! Plain HTTP, so it serves no secrets. Other callers read metrics over HTTPS, see
 //! [`crate::serve::authenticated`].
 
-use std::{future::IntoFuture, net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc};
 
-use axum::{
-    Router,
-    http::{StatusCode, header::CONTENT_TYPE},
-    response::IntoResponse,
-    routing::get,
-};
+use axum::{http::StatusCode, response::IntoResponse, routing::get};
 use prometheus_client::registry::Registry;
+use rackhand_transport::admin;
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{config::METRICS_PATH, store::metrics::render};
-
-pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const NOT_HERE: &str =
     "metrics are given in plain HTTP on a loopback address only: see --metrics-address\n";
@@ -40,52 +34,20 @@ pub(crate) async fn serve(
     let is_local = listener
         .local_addr()
         .is_ok_and(|address| address.ip().is_loopback());
-    let app = Router::new()
-        .route("/livez", get(|| async { "ok\n" }))
-        .route(
-            "/readyz",
-            get(move || {
-                let ready = *ready.borrow();
-                async move {
-                    if ready {
-                        (StatusCode::OK, "ok\n")
-                    } else {
-                        (
-                            StatusCode::SERVICE_UNAVAILABLE,
-                            "watches are not synced yet\n",
-                        )
-                    }
+    let not_ready = move || (!*ready.borrow()).then(|| "watches are not synced yet".to_owned());
+    let app = admin::probes(not_ready).route(
+        METRICS_PATH,
+        get(move || {
+            let text = is_local.then(|| render(&metrics));
+            async move {
+                match text {
+                    Some(text) => admin::metrics_response(text).into_response(),
+                    None => (StatusCode::FORBIDDEN, NOT_HERE).into_response(),
                 }
-            }),
-        )
-        .route(
-            METRICS_PATH,
-            get(move || {
-                let text = is_local.then(|| render(&metrics));
-                async move {
-                    match text {
-                        Some(text) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
-                        None => (StatusCode::FORBIDDEN, NOT_HERE).into_response(),
-                    }
-                }
-            }),
-        );
-    let stop = cancel.clone();
-    let served = axum::serve(listener, app)
-        .with_graceful_shutdown(async move { stop.cancelled().await })
-        .into_future();
-    // A client that keeps a connection open must not keep the process alive.
-    tokio::select! {
-        result = served => {
-            if let Err(error) = result {
-                tracing::error!(%error, "admin server ended");
             }
-        }
-        () = async {
-            cancel.cancelled().await;
-            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        } => {}
-    }
+        }),
+    );
+    admin::serve(listener, app, cancel).await;
 }
 
 #[cfg(test)]

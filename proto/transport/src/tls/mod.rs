@@ -166,6 +166,4 @@ pub(crate) fn in_dir(dir: &Path) -> TlsFiles {
 }
 
 #[cfg(test)]
-mod connection_tests;
-#[cfg(test)]
 mod tests;

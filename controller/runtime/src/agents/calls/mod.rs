@@ -5,7 +5,7 @@ pub(super) mod convert;
 pub(crate) mod evidence;
 pub(super) mod follow;
 mod queries;
-mod topology;
+mod readings;
 mod updates;
 mod watch_hosts;
 

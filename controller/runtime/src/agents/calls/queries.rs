@@ -1,21 +1,12 @@
 //! Calls to agents that change nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use rackhand_core::remediation::{
-    EntryProgress, HostRef, JournalEntry, PinnedOperation, PowerDevice, PowerView,
-};
-use rackhand_proto::{convert::duration_to_proto, v1};
-use rackhand_transport::classify;
+use rackhand_core::remediation::{EntryProgress, JournalEntry, PinnedOperation};
+use rackhand_proto::v1;
 
-use super::{
-    convert::{device, reading},
-    target, traced, traced_operation,
-};
-use crate::{
-    agents::{CALL, connections::AgentConnections, within},
-    store::clock,
-};
+use super::{traced, traced_operation};
+use crate::agents::{CALL, connections::AgentConnections, within};
 
 /// Maximum number of operations in one list of an agent.
 const LONGEST_HISTORY: u32 = 1_000;
@@ -111,47 +102,6 @@ impl AgentQueries {
             journals.push(listed.operations.into_iter().map(journal_entry).collect());
         }
         Ok(journals)
-    }
-
-    /// Reads the power state now, from the BMC or the outlets, for the remediation `uid`. `asked` is taken before the
-    /// request is sent, because the reading proves nothing about the time before.
-    pub(crate) async fn read_power(
-        &self,
-        host: &HostRef,
-        endpoint: Option<v1::BmcEndpoint>,
-        source: PowerDevice,
-        uid: &str,
-        timeout: Duration,
-    ) -> PowerView {
-        let asked = clock::monotonic_now();
-        let result = async {
-            let mut client = self.connections.of_rack(&host.rack)?.client;
-            let message = v1::ReadPowerRequest {
-                target: Some(target(host, endpoint)),
-                timeout: Some(duration_to_proto(timeout)),
-                device: device(source).into(),
-            };
-            let mut request = traced(message, uid, "read");
-            let patience = timeout.saturating_add(CALL);
-            request.set_timeout(patience);
-            let answer = tokio::time::timeout(patience, client.read_power(request))
-                .await
-                .map_err(|_| "the agent did not answer".to_owned())?
-                .map_err(|status| classify(&status).message)?
-                .into_inner();
-            match answer.result {
-                Some(v1::read_power_response::Result::Reading(r)) => reading(&r),
-                Some(v1::read_power_response::Result::Failure(f)) => Err(f.message),
-                None => Err("the agent answered nothing".into()),
-            }
-        };
-        let result = result.await;
-        PowerView {
-            asked,
-            answered: clock::monotonic_now(),
-            lease: None,
-            result,
-        }
     }
 }
 

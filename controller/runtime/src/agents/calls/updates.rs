@@ -1,63 +1,10 @@
-//! Readings of updates of firmware, through the agent of a host.
+//! What an agent reports of updates of firmware.
 
-use std::time::Duration;
-
-use rackhand_core::remediation::{FirmwareUpdate, HostRef, UpdateStatus};
-use rackhand_proto::{
-    convert::duration_to_proto,
-    v1::{self, read_updates_response::Result as Updates},
-};
-use rackhand_transport::classify;
-
-use super::{AgentQueries, target, traced};
-use crate::agents::CALL;
-
-impl AgentQueries {
-    /// Reads whether firmware of a host is being updated. Whatever fails, also at an agent of an earlier version, means
-    /// that it is not known.
-    pub(crate) async fn read_updates(
-        &self,
-        host: &HostRef,
-        endpoint: Option<v1::BmcEndpoint>,
-        owner: &str,
-        timeout: Duration,
-    ) -> UpdateStatus {
-        match self.updates(host, endpoint, owner, timeout).await {
-            Ok(updates) => status(&updates),
-            Err(why) => UpdateStatus::Unknown(why),
-        }
-    }
-
-    async fn updates(
-        &self,
-        host: &HostRef,
-        endpoint: Option<v1::BmcEndpoint>,
-        owner: &str,
-        timeout: Duration,
-    ) -> Result<v1::FirmwareUpdates, String> {
-        let mut client = self.connections.of_rack(&host.rack)?.client;
-        let message = v1::ReadUpdatesRequest {
-            target: Some(target(host, endpoint)),
-            timeout: Some(duration_to_proto(timeout)),
-        };
-        let mut request = traced(message, owner, "updates");
-        let patience = timeout.saturating_add(CALL);
-        request.set_timeout(patience);
-        let answer = tokio::time::timeout(patience, client.read_updates(request))
-            .await
-            .map_err(|_| "the agent did not answer".to_owned())?
-            .map_err(|status| classify(&status).message)?
-            .into_inner();
-        match answer.result {
-            Some(Updates::Updates(updates)) => Ok(updates),
-            Some(Updates::Failure(failure)) => Err(failure.message),
-            None => Err("the agent answered nothing".to_owned()),
-        }
-    }
-}
+use rackhand_core::remediation::{FirmwareUpdate, UpdateStatus};
+use rackhand_proto::v1;
 
 /// The first update that runs. What could not be read may hide one.
-fn status(updates: &v1::FirmwareUpdates) -> UpdateStatus {
+pub(super) fn status(updates: &v1::FirmwareUpdates) -> UpdateStatus {
     let running = |update: &&v1::FirmwareUpdate| update.phase() != v1::UpdatePhase::AtNextStart;
     if let Some(update) = updates.updates.iter().find(running) {
         return UpdateStatus::Running(firmware_update(update));

@@ -20,14 +20,13 @@ use axum::{
 };
 use kube::Client;
 use prometheus_client::registry::Registry;
-use rackhand_transport::WebTls;
+use rackhand_transport::{WebTls, admin::metrics_response};
 use tokio::{net::TcpListener, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{METRICS_PATH, MetricsConfig},
     serve::{
-        admin::OPEN_METRICS,
         explain::{EXPLAIN_PATH, Explainer, NoView, Question},
         https::Https,
         page::{self, PAGE_PATH, Page},
@@ -89,11 +88,7 @@ pub(crate) async fn run(https: Https, client: Client, served: Served, cancel: Ca
 async fn metrics(State(service): State<Arc<Service>>, caller: MaybeCaller) -> Response {
     match service.refuse(caller, METRICS_PATH).await {
         Some(refusal) => refusal,
-        None => (
-            [(header::CONTENT_TYPE, OPEN_METRICS)],
-            render(&service.served.metrics),
-        )
-            .into_response(),
+        None => metrics_response(render(&service.served.metrics)).into_response(),
     }
 }
 

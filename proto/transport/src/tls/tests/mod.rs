@@ -1,5 +1,7 @@
 //! One CA, valid and invalid certificates, and the reaction of both ends.
 
+mod connections;
+
 use std::{path::Path, sync::Arc};
 
 use futures::StreamExt;
@@ -11,13 +13,13 @@ use tokio_stream::wrappers::TcpListenerStream;
 use super::*;
 use crate::{ConnectError, Identity};
 
-pub(super) struct Ca {
-    pub(super) issuer: Issuer<'static, KeyPair>,
-    pub(super) pem: String,
+struct Ca {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
 }
 
 impl Ca {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -43,11 +45,11 @@ impl Ca {
         (cert.pem(), key.serialize_pem())
     }
 
-    pub(super) fn write(&self, dir: &Path, uri: &str) -> TlsFiles {
+    fn write(&self, dir: &Path, uri: &str) -> TlsFiles {
         self.write_with(dir, uri, |_| {})
     }
 
-    pub(super) fn write_with(
+    fn write_with(
         &self,
         dir: &Path,
         uri: &str,
@@ -62,8 +64,8 @@ impl Ca {
     }
 }
 
-pub(super) const RACK: &str = "spiffe://dc1/rack/r1";
-pub(super) const CONTROLLER: &str = "spiffe://dc1/controller";
+const RACK: &str = "spiffe://dc1/rack/r1";
+const CONTROLLER: &str = "spiffe://dc1/controller";
 
 fn message(result: Result<ServerTls, TlsError>, dir: &TempDir) -> String {
     let dir = dir.path().display().to_string();

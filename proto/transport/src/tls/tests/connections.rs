@@ -20,11 +20,8 @@ use tokio::{
 use tokio_rustls::client::TlsStream;
 use tokio_stream::wrappers::TcpListenerStream;
 
-use super::{
-    tests::{CONTROLLER, Ca, RACK},
-    *,
-};
-use crate::ConnectError;
+use super::{CONTROLLER, Ca, RACK};
+use crate::{ConnectError, tls::*};
 
 const ANN: &str = "spiffe://dc1/operator/ann";
 const BOB: &str = "spiffe://dc1/operator/bob";
