@@ -88,7 +88,7 @@ impl Rehearsal {
                         .hold(assumed.number, &hold.policy, &hold.detail, None, self.now);
                     self.report
                         .end(assumed.number, RehearsalOutcome::Exhausted, self.now);
-                    self.settle(member);
+                    self.end_without_attempt(member);
                     return;
                 }
             }
@@ -127,10 +127,10 @@ impl Rehearsal {
     }
 
     /// The remediation of a Machine ends without an attempt, and nothing more is done before it changes.
-    fn settle(&mut self, member: &HostKey) {
+    fn end_without_attempt(&mut self, member: &HostKey) {
         if let Some(host) = self.hosts.get_mut(member) {
             host.remediation = None;
-            host.is_settled = true;
+            host.is_done = true;
         }
         if let Some(fleet) = self.fleets.get_mut(member.0) {
             fleet.ended(&member.1, self.now);

@@ -211,7 +211,7 @@ fn of_openshift(action: &OpenShiftAction) -> Option<MachineAction> {
 }
 
 /// What a check of Machines wants. `remediated` are the members with a remediation.
-fn machines_wanted<P: machines::Policy>(
+fn machines_wanted<P: machines::DialectRules>(
     fleet: &mut machines::Fleet<P>,
     remediated: &BTreeSet<String>,
     convert: impl Fn(&P::Action) -> Option<MachineAction>,
@@ -244,7 +244,7 @@ fn machines_wanted<P: machines::Policy>(
     wanted
 }
 
-fn put_machine<P: machines::Policy>(
+fn put_machine<P: machines::DialectRules>(
     fleet: &mut machines::Fleet<P>,
     machine: P::Machine,
     node: machines::NodeView,
@@ -264,7 +264,7 @@ fn put_machine<P: machines::Policy>(
 }
 
 /// Why the limit of a check of Machines holds an unhealthy member, if it does.
-fn machine_limit<P: machines::Policy>(fleet: &machines::Fleet<P>) -> Option<String> {
+fn machine_limit<P: machines::DialectRules>(fleet: &machines::Fleet<P>) -> Option<String> {
     let gate = fleet.gate();
     (!gate.open && fleet.tally().unhealthy > 0).then_some(gate.message)
 }

@@ -45,7 +45,7 @@ struct Host {
     recorded: MemberFacts,
     facts: HostFacts,
     /// The Node is taken for Ready, or the Machine for handed over, until the history shows a change.
-    is_settled: bool,
+    is_done: bool,
     /// The present remediation.
     remediation: Option<Assumed>,
 }
@@ -165,10 +165,10 @@ impl Rehearsal {
         self.advance(at);
         let key = (check, member.name().to_owned());
         let known = self.hosts.remove(&key);
-        let is_settled = known
+        let is_done = known
             .as_ref()
-            .is_some_and(|host| host.is_settled && host.recorded == member);
-        let shown = match is_settled {
+            .is_some_and(|host| host.is_done && host.recorded == member);
+        let shown = match is_done {
             true => member.ready(facts.node.as_deref(), self.now),
             false => member.clone(),
         };
@@ -179,7 +179,7 @@ impl Rehearsal {
         let host = Host {
             recorded: member,
             facts,
-            is_settled,
+            is_done,
             remediation,
         };
         self.hosts.insert(key, host);
@@ -259,7 +259,7 @@ impl Rehearsal {
                 ends.is_some_and(|ends| ends <= self.now)
             });
             let Some(assumed) = over else { continue };
-            host.is_settled = true;
+            host.is_done = true;
             let attempt = PastAttempt {
                 begun: assumed.begun.unwrap_or(self.now),
                 ended: self.now,
@@ -295,7 +295,7 @@ impl Rehearsal {
             };
             let node = host.facts.node.clone();
             match wanted {
-                Wanted::Create { causes, .. } if !host.is_settled && host.remediation.is_none() => {
+                Wanted::Create { causes, .. } if !host.is_done && host.remediation.is_none() => {
                     let number = self.report.add(name, &member, node, causes, self.now);
                     host.remediation = Some(Assumed {
                         active: active(name, &member, number, host, self.now),
@@ -308,11 +308,11 @@ impl Rehearsal {
                     fleet.created(&member, self.now);
                     has_changed = true;
                 }
-                Wanted::HandOver { causes, .. } if !host.is_settled => {
+                Wanted::HandOver { causes, .. } if !host.is_done => {
                     let number = self.report.add(name, &member, node, causes, self.now);
                     self.report
                         .end(number, RehearsalOutcome::HandedOver, self.now);
-                    host.is_settled = true;
+                    host.is_done = true;
                 }
                 Wanted::Create { .. } | Wanted::HandOver { .. } => {}
                 // One that has begun is finished first (F11).

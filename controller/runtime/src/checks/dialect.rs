@@ -1,7 +1,7 @@
 //! The differences between the dialects of health checks that the engine depends on.
 //!
 //! The event loop, the deadlines, the live reads and the rate of status writes are in [`super::engine`], and the
-//! books on members in `rackhand_core::checks::dispatch`.
+//! bookkeeping for members in `rackhand_core::checks::dispatch`.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::{
 
 /// A dialect of health checks; the value holds the evaluated checks.
 ///
-/// It begins and ends their evaluation at the engine, which it gets for its books, timers and tasks.
+/// It begins and ends their evaluation at the engine, which it gets for its bookkeeping, timers and tasks.
 pub(super) trait Dialect: Sized + Send + 'static {
     /// The contents of the status of a check.
     type Status: Send + 'static;

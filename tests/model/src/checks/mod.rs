@@ -1,4 +1,4 @@
-//! Health checks: one engine over a small fleet, with the cores that judge and keep its books in production.
+//! Health checks: one engine over a small fleet, with the cores that judge and do its bookkeeping in production.
 //!
 //! The watches of checks, machines, Nodes and remediations lag independently; calls take any time; another
 //! process may take over whose view is far behind. What is done is judged by the fleet as it really is.

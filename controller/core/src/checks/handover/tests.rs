@@ -8,7 +8,7 @@ use crate::values::int_or_percent::IntOrPercent;
 use crate::{
     checks::machines::{
         Action, Check, ClusterFacts, Condition, ConditionRule, Counts, Fleet, FleetCounts, Limit,
-        LimitStatus, MachineFacts, MachineRemediation, NodeFacts, NodeView, Policy as _, Target,
+        LimitStatus, MachineFacts, MachineRemediation, NodeFacts, NodeView, DialectRules as _, Target,
         Verdict,
     },
     watches::freshness::{Catchup, Listed, Listing},

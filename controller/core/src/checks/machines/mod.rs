@@ -24,7 +24,7 @@ mod openshift;
 mod orphan;
 mod overlap;
 mod plan;
-mod policy;
+mod dialect_rules;
 mod rules;
 mod verdict;
 
@@ -48,7 +48,7 @@ pub use openshift::{
 pub use orphan::{CheckState, Orphan, orphaned, unclaimed};
 pub use overlap::{Claim, acting};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
-pub use policy::Policy;
+pub use dialect_rules::DialectRules;
 pub(crate) use rules::deadline;
 pub use rules::{Check, ConditionRule, Limit};
 pub use verdict::future_cause::{CLOCK_TOLERANCE, FutureCause};

@@ -11,14 +11,14 @@ use super::{
     messages::{counted, limit_result, limit_value, next_change, verdict_changes},
 };
 use crate::checks::machines::{
-    ClusterFacts, FleetCounts, FutureCause, Judgement, Limit, LimitStatus, Onset, Policy, Target,
+    ClusterFacts, FleetCounts, FutureCause, Judgement, Limit, LimitStatus, Onset, DialectRules, Target,
     Verdict, clock_skew,
 };
 use target::{judge, target_view};
 
 /// Everything that the view of a check of Machines is computed from.
 #[derive(Debug, Clone)]
-pub struct MachineCheckFacts<P: Policy> {
+pub struct MachineCheckFacts<P: DialectRules> {
     /// Kind, namespace and name of the check.
     pub check: String,
     /// `Cluster namespace/name`.
@@ -80,7 +80,7 @@ pub struct RecordedCondition {
 }
 
 /// The sentences and times in which the dialects differ.
-pub(super) trait Dialect: Policy {
+pub(super) trait Dialect: DialectRules {
     /// What makes a Machine unhealthy, one rule each.
     fn rules(&self) -> Vec<String>;
 
@@ -117,7 +117,7 @@ pub(super) trait Dialect: Policy {
 }
 
 /// One evaluation of the whole fleet.
-struct Evaluation<'a, P: Policy> {
+struct Evaluation<'a, P: DialectRules> {
     tally: FleetCounts,
     gate: LimitStatus,
     judgements: BTreeMap<&'a str, Judgement>,
@@ -126,7 +126,7 @@ struct Evaluation<'a, P: Policy> {
 
 // === impl Evaluation ===
 
-impl<P: Policy> Evaluation<'_, P> {
+impl<P: DialectRules> Evaluation<'_, P> {
     /// The label of the verdict on a Machine.
     fn label(&self, machine: &str) -> &'static str {
         let judgement = self.judgements.get(machine);

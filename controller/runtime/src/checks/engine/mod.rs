@@ -1,7 +1,7 @@
 //! The one task that evaluates the checks of a dialect.
 //!
-//! Receives events, lets timers and deadlines fire, starts the live reads and the status writes. The core keeps the
-//! books ([`rackhand_core::checks::dispatch`]) and decides, and is queried again when a member is taken from the
+//! Receives events, lets timers and deadlines fire, starts the live reads and the status writes. The core does
+//! the bookkeeping ([`rackhand_core::checks::dispatch`]) and decides, and is queried again when a member is taken from the
 //! queue, so that a limit that was reached meanwhile holds (F10). The differences between dialects are in [`Dialect`].
 
 mod handover;

@@ -1,4 +1,4 @@
-//! What the engine offers to its dialect: the books on members, timers, tasks and watches.
+//! What the engine offers to its dialect: the bookkeeping for members, timers, tasks and watches.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

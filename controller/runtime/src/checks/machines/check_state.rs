@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use rackhand_api::views::MachineView;
-use rackhand_core::checks::machines::{Fleet, Policy, Target, clock_skew};
+use rackhand_core::checks::machines::{Fleet, DialectRules, Target, clock_skew};
 
 use super::{
     Parts, RemediationOwners,
@@ -22,7 +22,7 @@ use crate::{
 /// A health check of Machines and what the engine knows of it.
 pub(in crate::checks) struct CheckState<M: MachineDialect> {
     pub(super) spec: Spec<M>,
-    pub(super) fleet: Fleet<M::Policy>,
+    pub(super) fleet: Fleet<M::Rules>,
     /// The last Machine that was read for a fleet that is not whole.
     read_to: Option<Key>,
     /// The template of the check's remediations.
@@ -32,7 +32,7 @@ pub(in crate::checks) struct CheckState<M: MachineDialect> {
 }
 
 /// A target with the Machine facts of a dialect.
-type TargetOf<M> = Target<<<M as MachineDialect>::Policy as Policy>::Machine>;
+type TargetOf<M> = Target<<<M as MachineDialect>::Rules as DialectRules>::Machine>;
 
 // === impl CheckState ===
 

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 use kube::api::DynamicObject;
 use rackhand_api::views::{MachineView, Meta, TemplateRef};
 use rackhand_core::checks::machines::{
-    ClusterFacts, FleetCounts, LimitStatus, PendingAction, Policy,
+    ClusterFacts, FleetCounts, LimitStatus, PendingAction, DialectRules,
 };
 
 use super::{RemediationOwners, remediation_source::RemediationSource};
@@ -35,7 +35,7 @@ pub(in crate::checks) struct Spec<M: MachineDialect> {
     /// The cluster of the check's Nodes.
     pub(in crate::checks) cluster: Key,
     pub(in crate::checks) source: RemediationSource,
-    pub(in crate::checks) rules: M::Policy,
+    pub(in crate::checks) rules: M::Rules,
     pub(in crate::checks) cluster_facts: ClusterFacts,
     pub(in crate::checks) dry_run: bool,
 }
@@ -84,18 +84,18 @@ pub(in crate::checks) struct Job<M: MachineDialect> {
     pub(in crate::checks) check: Key,
     pub(in crate::checks) machine: Key,
     pub(in crate::checks) view: Arc<M::View>,
-    pub(in crate::checks) rules: M::Policy,
+    pub(in crate::checks) rules: M::Rules,
     pub(in crate::checks) extra: M::Extra,
 }
 
 /// The pending action for a Machine in a dialect.
 pub(in crate::checks) type PendingActionOf<'a, M> =
-    PendingAction<'a, <<M as MachineDialect>::Policy as Policy>::Action>;
+    PendingAction<'a, <<M as MachineDialect>::Rules as DialectRules>::Action>;
 
 /// A dialect of MachineHealthCheck.
 pub(in crate::checks) trait MachineDialect: Sized + 'static {
     /// The rules of the check, in the core.
-    type Policy: Policy<Machine: Send + Sync, Action: Send + Sync> + Send + Sync + 'static;
+    type Rules: DialectRules<Machine: Send + Sync, Action: Send + Sync> + Send + Sync + 'static;
     /// The parsed check.
     type View: Send + Sync;
     /// Actions on a Machine that only this dialect has.
@@ -142,7 +142,7 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
     fn machines_of_node(index: &Index, cluster: &Key, node: &str) -> Vec<Key>;
 
     /// The facts of a Machine.
-    fn facts(view: &MachineView) -> <Self::Policy as Policy>::Machine;
+    fn facts(view: &MachineView) -> <Self::Rules as DialectRules>::Machine;
 
     // Actions.
 

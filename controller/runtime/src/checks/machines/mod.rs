@@ -1,8 +1,9 @@
 //! Checks of Machines: the common part of Cluster API and OpenShift.
 //!
-//! `backlog` takes changes one after the other, `events` and `checks` map them to the fleets, `dispatch` and `results` pass what follows to the books of the
-//! engine, and `act` starts the calls. A [`Fleet`](rackhand_core::checks::machines::Fleet) decides the action for a
-//! Machine; the differences are in [`MachineDialect`].
+//! `backlog` takes changes one after the other, `events` and `checks` map them to the fleets, `dispatch` and
+//! `results` pass what follows to the bookkeeping of the engine, and `act` starts the calls. A
+//! [`Fleet`](rackhand_core::checks::machines::Fleet) decides the action for a Machine; the differences are in
+//! [`MachineDialect`].
 
 mod act;
 mod backlog;
@@ -29,7 +30,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rackhand_core::checks::{
     dispatch::{Backlog, Work},
-    machines::Policy,
+    machines::DialectRules,
 };
 
 use super::{

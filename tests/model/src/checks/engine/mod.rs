@@ -1,5 +1,5 @@
 //! The health-check engine in the model: what the events of its runtime lead to, around the cores that judge
-//! and keep its books.
+//! and do its bookkeeping.
 
 mod canonical;
 mod dispatch;

@@ -1,4 +1,4 @@
-//! The books of the engine on the members of all its checks.
+//! The bookkeeping of the engine for the members of all its checks.
 //!
 //! Owns the order of what happens to a member: it is queued, gets its turn, is in flight, has ended, waits for its
 //! retry. Callers evaluate a member, carry out its effect, and report how that ended.

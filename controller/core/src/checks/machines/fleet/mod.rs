@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use super::{
     Check, CheckStatus, ClusterFacts, FleetCounts, FutureCause, Judgement, LimitStatus,
-    MachineRemediation, NodeView, Policy, Target,
+    MachineRemediation, NodeView, DialectRules, Target,
 };
 pub use changes::{FleetChanges, PendingAction};
 use condition_filter::{kinds, trim, trim_node};
@@ -36,7 +36,7 @@ struct Member<M> {
 /// Only conditions that a rule of the check names are kept, so that a fleet of 100,000 machines
 /// stays small.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Fleet<P: Policy = Check> {
+pub struct Fleet<P: DialectRules = Check> {
     check: P,
     cluster: ClusterFacts,
     /// Why the workload cluster cannot be queried; `None` if it can.
@@ -66,7 +66,7 @@ const AT_ONCE: usize = 1000;
 
 // === impl Fleet ===
 
-impl<P: Policy> Fleet<P> {
+impl<P: DialectRules> Fleet<P> {
     /// An empty fleet. `unreachable`: why the workload cluster cannot be queried; `None` if it can.
     pub fn new(
         check: P,

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::{
     Check, ClusterFacts, Condition, ConditionRule, Counts, FleetCounts, HealthConditionWrite,
-    Judgement, Limit, LimitStatus, MachineFacts, MachineRemediation, NodeView, Onset, Policy,
+    Judgement, Limit, LimitStatus, MachineFacts, MachineRemediation, NodeView, Onset, DialectRules,
     SkipReason, Target, Verdict, judge, onsets,
 };
 use crate::values::int_or_percent::IntOrPercent;
@@ -241,7 +241,7 @@ pub fn openshift_action(
 
 // === impl OpenShiftCheck ===
 
-impl Policy for OpenShiftCheck {
+impl DialectRules for OpenShiftCheck {
     type Machine = OpenShiftMachine;
     type Action = OpenShiftAction;
 

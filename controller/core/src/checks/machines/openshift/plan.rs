@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::super::{
-    FleetCounts, FutureCause, OpenShiftAction, OpenShiftCheck, OpenShiftTarget, Policy, Verdict,
+    FleetCounts, FutureCause, OpenShiftAction, OpenShiftCheck, OpenShiftTarget, DialectRules, Verdict,
     judge_openshift, openshift_action,
 };
 

@@ -37,7 +37,7 @@ use crate::{
 pub(crate) struct ClusterApi;
 
 impl MachineDialect for ClusterApi {
-    type Policy = Check;
+    type Rules = Check;
     type View = MachineHealthCheckView;
     type Extra = std::convert::Infallible;
 

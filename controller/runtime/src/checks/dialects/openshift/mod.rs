@@ -56,7 +56,7 @@ pub(crate) fn concerns(change: &Change) -> bool {
 }
 
 impl MachineDialect for OpenShift {
-    type Policy = OpenShiftCheck;
+    type Rules = OpenShiftCheck;
     type View = OpenShiftHealthCheckView;
     type Extra = Extra;
 

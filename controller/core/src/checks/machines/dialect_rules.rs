@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The rules of one check.
-pub trait Policy: Clone + PartialEq {
+pub trait DialectRules: Clone + PartialEq {
     /// The facts about a Machine that the rules use.
     type Machine: Clone + Debug + PartialEq;
     /// An action for a Machine.
@@ -77,7 +77,7 @@ pub trait Policy: Clone + PartialEq {
 
 // === impl Check ===
 
-impl Policy for Check {
+impl DialectRules for Check {
     type Machine = MachineFacts;
     type Action = Action;
 
