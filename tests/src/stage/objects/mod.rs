@@ -1,6 +1,7 @@
 //! The objects that Cluster API and CAPM3 would create; other projects' controllers, and stand-ins for them.
 
 mod cluster_api;
+mod foreign;
 mod metal3;
 mod nodes;
 mod openshift;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 pub(super) use nodes::words;
 pub use {
     cluster_api::{MANAGER, cluster_api_release},
+    foreign::{idle_remediator, open_kind},
     nodes::{NODE_CHECK, NODE_LEASES},
     openshift::OPENSHIFT_KINDS,
     provider::Provider,

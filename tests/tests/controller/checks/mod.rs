@@ -1,7 +1,7 @@
 //! Health checks on a real control plane: which are admitted, what they find, and when they act.
 
 mod admission;
-mod node_health_check;
-mod openshift;
+pub(crate) mod node_health_check;
+pub(crate) mod openshift;
 mod overlap;
 mod whole_view;

@@ -1,7 +1,7 @@
 //! Hosts, their BMCs and the agents of their racks: which is which, what is wrong with them, what happened to them.
 
 mod bmc_identity;
-mod bmc_watch;
+pub(crate) mod bmc_watch;
 mod hardware_signals;
 mod history;
 mod host_names;

@@ -4,5 +4,5 @@ mod chart;
 mod image;
 mod manifests;
 mod plugin;
-mod rights;
+pub(crate) mod rights;
 mod uninstall;

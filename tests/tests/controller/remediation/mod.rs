@@ -1,7 +1,7 @@
 //! Remediations on a real control plane, from a failed host to its end.
 
 mod crash;
-mod eviction;
+pub(crate) mod eviction;
 mod evidence;
 mod failure_table;
 mod fencing;

@@ -21,7 +21,7 @@ use rackhand_tests::{
     stage::{CLUSTER, HostLink, RackSpec, Recorder, Scenarios, Stage, StageConfig},
 };
 
-use objects::{KINDS, OPERATOR, TEMPLATES};
+use objects::{OPERATOR, TEMPLATES, kinds};
 use world::World;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +84,7 @@ async fn begin(stage: &Stage) -> Result<Client> {
     clusters.delete(CLUSTER, &all).await?;
     stage.install("node-health-checks").await?;
     stage.install_openshift().await?;
-    for text in [OPERATOR, TEMPLATES, KINDS] {
+    for text in [OPERATOR, TEMPLATES, kinds().as_str()] {
         apply_yaml(&stage.client, text).await?;
     }
     stage.apply_rack_agents().await?;

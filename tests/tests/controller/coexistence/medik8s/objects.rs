@@ -1,5 +1,7 @@
 //! The account of medik8s' operator, templates, and foreign kinds.
 
+use rackhand_tests::stage::{idle_remediator, open_kind};
+
 /// The account of medik8s' operator with only its aggregated rights.
 pub(super) const OPERATOR: &str = r#"
 apiVersion: v1
@@ -37,54 +39,7 @@ metadata: {name: full, namespace: metal3}
 spec: {template: {spec: {strategy: {type: Reboot, timeouts: {bootSeconds: 120}}}}}
 "#;
 
-/// The kinds of a remediator that does nothing, and OpenShift's kinds without their controllers.
-pub(super) const KINDS: &str = r#"
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: idleremediationtemplates.example.org}
-spec:
-  group: example.org
-  scope: Namespaced
-  names: {kind: IdleRemediationTemplate, plural: idleremediationtemplates}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: idleremediations.example.org}
-spec:
-  group: example.org
-  scope: Namespaced
-  names: {kind: IdleRemediation, plural: idleremediations}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: clusterversions.config.openshift.io}
-spec:
-  group: config.openshift.io
-  scope: Cluster
-  names: {kind: ClusterVersion, plural: clusterversions}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: idle
-  labels: {rackhand.dev/aggregate-to-controller: "true"}
-rules:
-  - apiGroups: [example.org]
-    resources: [idleremediationtemplates, idleremediations]
-    verbs: [get, list, watch, create, update, patch, delete]
-"#;
+/// The kinds of a remediator that does nothing, and a kind of OpenShift without its controller.
+pub(super) fn kinds() -> String {
+    idle_remediator() + &open_kind("config.openshift.io", "Cluster", "ClusterVersion")
+}

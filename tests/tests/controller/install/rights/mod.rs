@@ -15,12 +15,17 @@ use rackhand_tests::{
     process::free_port,
     stage::{
         CONTROLLER_ACCOUNT, HostLink, LONG, NAMESPACE, RackSpec, Recorder, Scenarios, Stage,
-        StageConfig, wait_until,
+        StageConfig, open_kind, wait_until,
     },
 };
 use serde_json::json;
 
-use super::{bmc_watch, eviction, node_health_check, openshift, power_remediation};
+use crate::{
+    checks::{node_health_check, openshift},
+    hosts::bmc_watch,
+    planned_work::triggers,
+    remediation::{eviction, power_remediation},
+};
 
 /// All folders that grant rights.
 const FOLDERS: [&str; 6] = [
@@ -46,35 +51,6 @@ const READ_IF_ABSENT: [(&str, &str); 9] = [
     ("rackhand.dev", "hostmaintenances"),
     ("remediation.medik8s.io", "nodehealthchecks"),
 ];
-
-/// Objects of an OpenShift cluster besides Machines.
-const OPENSHIFT_CONFIG: &str = r"
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: clusterversions.config.openshift.io}
-spec:
-  group: config.openshift.io
-  scope: Cluster
-  names: {kind: ClusterVersion, plural: clusterversions}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: infrastructures.config.openshift.io}
-spec:
-  group: config.openshift.io
-  scope: Cluster
-  names: {kind: Infrastructure, plural: infrastructures}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-";
 
 fn audited(racks: Vec<RackSpec>, arguments: &[&str]) -> StageConfig {
     StageConfig {
@@ -183,7 +159,7 @@ async fn with_machines(dir: &Path) -> Audit {
     );
     all.add(
         "trigger",
-        crate::planned_work::triggers::trigger_deleted(&w.stage, "label-1"),
+        triggers::trigger_deleted(&w.stage, "label-1"),
     );
     all.add("planned_work", planned_work(&w.stage));
     all.add("metal3", metal3(w));
@@ -270,7 +246,10 @@ async fn with_nodes(dir: &Path) -> Audit {
     };
     let stage = Stage::start(dir, config).await.unwrap();
     let renewing = tokio::spawn(renew(stage.client.clone()));
-    apply_yaml(&stage.client, OPENSHIFT_CONFIG).await.unwrap();
+    for kind in ["ClusterVersion", "Infrastructure"] {
+        let crd = open_kind("config.openshift.io", "Cluster", kind);
+        apply_yaml(&stage.client, &crd).await.unwrap();
+    }
     if let Err(error) = begin(&stage).await {
         panic!("{error:#}\n{}", stage.report().await);
     }

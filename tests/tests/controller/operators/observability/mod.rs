@@ -13,7 +13,7 @@ use rackhand_tests::{
     stage::{HostLink, RackSpec, Recorder, Stage, StageConfig},
 };
 
-use super::rights::metrics::{account, bind};
+use crate::install::rights::metrics::{account, bind};
 use prometheus::Prometheus;
 
 /// Alerts whose expression returns something while one host is not confirmed off. All others report

@@ -8,7 +8,7 @@ use kube::{
 };
 use rackhand_tests::{
     cluster::apply_yaml,
-    stage::{LONG, NAMESPACE, Stage, wait_until},
+    stage::{LONG, NAMESPACE, Stage, idle_remediator, wait_until},
 };
 use serde_json::{Value, json};
 
@@ -56,52 +56,13 @@ pub async fn check_deleted(w: &World) -> Result<()> {
     w.stage.never_tainted(&w.recorder, "lone-1").await
 }
 
-/// The kinds of a foreign remediator.
-const FOREIGN: &str = r#"
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: idleremediationtemplates.example.org}
-spec:
-  group: example.org
-  scope: Namespaced
-  names: {kind: IdleRemediationTemplate, plural: idleremediationtemplates}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: idleremediations.example.org}
-spec:
-  group: example.org
-  scope: Namespaced
-  names: {kind: IdleRemediation, plural: idleremediations}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: idle
-  labels: {rackhand.dev/aggregate-to-controller: "true"}
-rules:
-  - apiGroups: [example.org]
-    resources: [idleremediationtemplates, idleremediations]
-    verbs: [get, list, watch, create, update, patch, delete]
-"#;
-
 fn foreign(stage: &Stage) -> Api<DynamicObject> {
     stage.api("example.org", "v1", "IdleRemediation")
 }
 
 /// Creates remediations of an earlier controller, of a kind that no template of a check names any more.
 pub async fn leave_behind(stage: &Stage) -> Result<()> {
-    apply_yaml(&stage.client, FOREIGN).await?;
+    apply_yaml(&stage.client, &idle_remediator()).await?;
     let roles: Api<ClusterRole> = Api::all(stage.client.clone());
     wait_until("the right to the foreign kind", LONG, || async {
         let role = roles.get("rackhand-remediators").await?;
