@@ -13,8 +13,8 @@ use rackhand_tests::{
 
 const HOSTS: usize = 2;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn f1_host_with_a_dead_bmc_recovers_by_its_outlets_if_all_pdus_answer() {
+/// Runs a test with two hosts, `fed-1` and `fed-2`, that two PDUs feed, and a health check.
+async fn with_pdus(test: impl AsyncFnOnce(&Stage, &Recorder, &PduPair) -> Result<()>) {
     let dir = tempfile::tempdir().unwrap();
     let pdus = PduPair::start(HOSTS).await.unwrap();
     let racks = vec![RackSpec::new("fed", HOSTS, HostLink::Inventory)];
@@ -24,20 +24,27 @@ async fn f1_host_with_a_dead_bmc_recovers_by_its_outlets_if_all_pdus_answer() {
     };
     let stage = Stage::start(dir.path(), config).await.unwrap();
     let recorder = Recorder::start(&stage.client);
-    if let Err(error) = run(&stage, &recorder, &pdus).await {
+    let outcome = async {
+        for (outlet, name) in (1..).zip(["fed-1", "fed-2"]) {
+            pdus.connect(outlet, stage.host(name)?, true);
+        }
+        stage.apply_rack_agents().await?;
+        stage.start_controller("controller-0").await?;
+        stage.apply_health_check().await?;
+        test(&stage, &recorder, &pdus).await
+    };
+    if let Err(error) = outcome.await {
         panic!("{error:#}\n{}", stage.report().await);
     }
 }
 
-async fn run(stage: &Stage, recorder: &Recorder, pdus: &PduPair) -> Result<()> {
-    for (outlet, name) in (1..).zip(["fed-1", "fed-2"]) {
-        pdus.connect(outlet, stage.host(name)?, true);
-    }
-    stage.apply_rack_agents().await?;
-    stage.start_controller("controller-0").await?;
-    stage.apply_health_check().await?;
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_host_with_a_dead_bmc_recovers_by_its_outlets_if_all_pdus_answer() {
+    with_pdus(run).await;
+}
 
-    let pod = lose(stage, "fed-1").await?;
+async fn run(stage: &Stage, recorder: &Recorder, pdus: &PduPair) -> Result<()> {
+    let pod = lose(stage, "fed-1", false).await?;
     stage.wait_warning("fed-1", "OutletsOffRunning").await?;
     is_back(stage, recorder, "fed-1", pdus, 1).await?;
     ensure!(
@@ -51,7 +58,7 @@ async fn run(stage: &Stage, recorder: &Recorder, pdus: &PduPair) -> Result<()> {
 
     // One PDU has failed as well: nothing is switched, and nothing is moved.
     pdus.set_dead(1, true);
-    let pod = lose(stage, "fed-2").await?;
+    let pod = lose(stage, "fed-2", false).await?;
     let seen = stage.wait_step("fed-2", "AwaitingConfirmation").await?;
     ensure!(seen.reason == "FenceUnconfirmed", "{}", seen.reason);
     ensure!(seen.message.contains("a/2, b/2"), "{}", seen.message);
@@ -88,7 +95,7 @@ async fn run_sleds(stage: &Stage, recorder: &Recorder, enclosure: &Enclosure) ->
     stage.start_controller("controller-0").await?;
 
     // The other sled runs: nothing is switched, and the reason names it and what can be done.
-    let pod = lose(stage, "sled-1").await?;
+    let pod = lose(stage, "sled-1", false).await?;
     stage.remediate("sled-1").await?;
     let seen = wait_until("the other sled is named", LONG, || async {
         let seen = stage.remediation("sled-1").await?;
@@ -142,9 +149,10 @@ async fn run_sleds(stage: &Stage, recorder: &Recorder, enclosure: &Enclosure) ->
     Ok(())
 }
 
-/// The BMC of a host dies, and the host hangs with a pod on it, whose UID is returned.
-async fn lose(stage: &Stage, name: &str) -> Result<String> {
-    let pod = stage.bind_pod(name, false).await?;
+/// The BMC of a host dies, and the host hangs with a pod on it, whose UID is returned. `kept`: whether the pod stays
+/// until the test lets it go.
+async fn lose(stage: &Stage, name: &str, kept: bool) -> Result<String> {
+    let pod = stage.bind_pod(name, kept).await?;
     let host = stage.host(name)?;
     host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
         .await?;

@@ -5,48 +5,21 @@ use kube::ResourceExt;
 use rackhand_tests::{
     pdu::PduPair,
     rack::{PowerState, ResetType},
-    stage::{HostLink, LONG, NAMESPACE, RackSpec, Recorder, Stage, StageConfig, wait_until},
+    stage::{LONG, NAMESPACE, Recorder, Stage, wait_until},
 };
 
-const HOSTS: usize = 2;
+use super::{lose, with_pdus};
+
 const BLOCKED: &str = "rackhand.dev/blocked";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f8_without_bmc_and_pdus_a_person_decides_and_a_newer_state_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let pdus = PduPair::start(HOSTS).await.unwrap();
-    let racks = vec![RackSpec::new("fed", HOSTS, HostLink::Inventory)];
-    let config = StageConfig {
-        pdus: Some(pdus.clone()),
-        ..StageConfig::steady(racks, &["--power-timeout=6s"])
-    };
-    let stage = Stage::start(dir.path(), config).await.unwrap();
-    let recorder = Recorder::start(&stage.client);
-    if let Err(error) = run(&stage, &recorder, &pdus).await {
-        panic!("{error:#}\n{}", stage.report().await);
-    }
+    with_pdus(run).await;
 }
 
 async fn run(stage: &Stage, recorder: &Recorder, pdus: &PduPair) -> Result<()> {
-    for (outlet, name) in (1..).zip(["fed-1", "fed-2"]) {
-        pdus.connect(outlet, stage.host(name)?, true);
-    }
-    stage.apply_rack_agents().await?;
-    stage.start_controller("controller-0").await?;
-    stage.apply_health_check().await?;
     everything_is_dead(stage, recorder, pdus).await?;
     state_is_newer(stage, pdus).await
-}
-
-/// The BMC of a host dies, and the host hangs with a pod on it, whose UID is returned.
-async fn lose(stage: &Stage, name: &str, kept: bool) -> Result<String> {
-    let pod = stage.bind_pod(name, kept).await?;
-    let host = stage.host(name)?;
-    host.wait_for(LONG, "runs its pod", |view| !view.pods.is_empty())
-        .await?;
-    host.bmc_dead().await?;
-    ensure!(host.hang(), "{name} was not up");
-    Ok(pod.metadata.uid.unwrap_or_default())
 }
 
 /// BMC and PDUs of a host are dead: it is held and says why and what a person can do, nothing is moved, and it
