@@ -11,6 +11,7 @@ mod counts;
 mod files;
 mod queue;
 mod refusals;
+mod reload;
 mod revocation;
 mod server;
 mod stream;
@@ -24,7 +25,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use rustls::crypto::CryptoProvider;
-use tracing::{info, warn};
+use tracing::info;
 
 pub use client::ClientTls;
 pub(crate) use client::WrongPeer;
@@ -32,6 +33,7 @@ pub use counts::{Counts, Refused};
 use files::Material;
 pub(crate) use files::not_after;
 pub use files::{TlsError, TlsFiles};
+use reload::reload_every;
 pub use server::{AcceptLimits, CONNECTION_AGE, Incoming, ServerTls, incoming};
 pub use stream::{PeerInfo, PeerStream, RemoteAddr};
 pub use web::{WebTls, fingerprint};
@@ -128,26 +130,7 @@ impl Store {
     }
 
     async fn watch(self: Arc<Self>, every: Duration) {
-        let mut said = None;
-        loop {
-            tokio::time::sleep(every).await;
-            let store = self.clone();
-            let result = tokio::task::spawn_blocking(move || store.reload()).await;
-            let error = match result {
-                Ok(Ok(_)) => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(error) => Some(error.to_string()),
-            };
-            if error != said
-                && let Some(error) = &error
-            {
-                warn!(
-                    error,
-                    "new TLS files are not usable: the old ones stay in use"
-                );
-            }
-            said = error;
-        }
+        reload_every(every, move || self.reload()).await;
     }
 }
 

@@ -20,9 +20,9 @@ use rustls::{
 };
 use secrecy::{ExposeSecret, SecretSlice};
 use sha2::{Digest as _, Sha256};
-use tracing::{info, warn};
+use tracing::info;
 
-use super::{TlsError, files, provider};
+use super::{TlsError, files, provider, reload::reload_every};
 
 /// A certificate and its key, reloaded when the files change.
 pub struct WebTls {
@@ -166,25 +166,7 @@ impl WebTls {
     /// Checks the files periodically; never returns. An invalid new set is logged once, and the
     /// previous set stays in use.
     pub async fn watch(self: Arc<Self>, every: Duration) {
-        let mut said = None;
-        loop {
-            tokio::time::sleep(every).await;
-            let this = self.clone();
-            let error = match tokio::task::spawn_blocking(move || this.reload()).await {
-                Ok(Ok(_)) => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(error) => Some(error.to_string()),
-            };
-            if error != said
-                && let Some(error) = &error
-            {
-                warn!(
-                    error,
-                    "new TLS files are not usable: the old ones stay in use"
-                );
-            }
-            said = error;
-        }
+        reload_every(every, move || self.reload()).await;
     }
 }
 
