@@ -88,12 +88,6 @@ impl PowerReadings {
         matches!(self.latest, Some((PowerState::On, _)))
     }
 
-    /// The latest reading of exactly off, while nothing else was read since.
-    #[must_use]
-    pub fn off_at(&self) -> Option<Timestamp> {
-        self.off.map(|(_, latest)| latest)
-    }
-
     /// The loss of power that this observation shows.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {

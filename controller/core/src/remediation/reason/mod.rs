@@ -135,7 +135,8 @@ impl Reason {
 
     /// Whether the wait has no deadline, because it ends only when something outside the remediation
     /// changes. The message names what.
-    pub fn has_no_deadline(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn has_no_deadline(&self) -> bool {
         match self.ended_by() {
             EndedBy::Rackhand => false,
             EndedBy::Withdrawal | EndedBy::Outside => true,

@@ -61,12 +61,6 @@ impl GoDuration {
     /// A duration of zero.
     pub const ZERO: Self = Self { nanoseconds: 0 };
 
-    /// Makes a duration of a number of nanoseconds.
-    #[must_use]
-    pub const fn from_nanoseconds(nanoseconds: i64) -> Self {
-        Self { nanoseconds }
-    }
-
     /// The number of nanoseconds.
     #[must_use]
     pub const fn nanoseconds(self) -> i64 {
@@ -363,20 +357,20 @@ mod tests {
             (i64::MAX, "2562047h47m16.854775807s"),
             (i64::MIN, "-2562047h47m16.854775808s"),
         ] {
-            assert_eq!(GoDuration::from_nanoseconds(nanoseconds).to_string(), text);
+            assert_eq!(GoDuration { nanoseconds }.to_string(), text);
         }
     }
 
     proptest! {
         #[test]
         fn printed_duration_parses_back(nanoseconds: i64) {
-            let duration = GoDuration::from_nanoseconds(nanoseconds);
+            let duration = GoDuration { nanoseconds };
             prop_assert_eq!(duration.to_string().parse(), Ok(duration));
         }
 
         #[test]
         fn printed_short_duration_parses_back(nanoseconds in -10_000_000_000_i64..10_000_000_000) {
-            let duration = GoDuration::from_nanoseconds(nanoseconds);
+            let duration = GoDuration { nanoseconds };
             prop_assert_eq!(duration.to_string().parse(), Ok(duration));
         }
 
