@@ -4,7 +4,7 @@
 //! state, or anything that decides about one. A device chooses the texts, and callers keep them for
 //! long: readings in journals and caches, identities in evidence.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use secrecy::SecretString;
 
@@ -12,15 +12,14 @@ use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, FirmwareUpdate,
     FirmwareUpdates, HealthRollup, Identify, LogEntry, MAX_UPDATES, Neighbor, PowerCommand,
     PowerReading, ResourceName, Sensor, SystemIdentity, Topology,
-    operation::Expected,
-    pdu::{OutletCommand, OutletId, OutletReading, Pdu},
+    expected::Expected,
     text::plain,
 };
 
 /// Characters of a name, an identifier or a state.
 const NAME: usize = 128;
 /// Characters of a raw state, or of a command as sent.
-const STATE: usize = 256;
+pub(crate) const STATE: usize = 256;
 /// Characters of a message.
 const MESSAGE: usize = 1000;
 /// Characters of an error, which may quote a message and list the valid choices.
@@ -31,26 +30,26 @@ const ITEMS: usize = 1024;
 const WORDS: usize = 64;
 
 /// A result of a driver, with texts and lists of bounded length.
-trait Bounded: Sized {
+pub(crate) trait Bounded: Sized {
     fn bounded(self) -> Self;
 }
 
 /// A result as it leaves the driver.
-fn leaving<T: Bounded>(result: Result<T, BmcError>) -> Result<T, BmcError> {
+pub(crate) fn leaving<T: Bounded>(result: Result<T, BmcError>) -> Result<T, BmcError> {
     result.map(T::bounded).map_err(BmcError::bounded)
 }
 
-fn name(text: String) -> String {
+pub(crate) fn name(text: String) -> String {
     cut(text, NAME)
 }
 
-fn cut(text: String, max: usize) -> String {
+pub(crate) fn cut(text: String, max: usize) -> String {
     // Most texts are short and plain already.
     let is_plain = text.len() <= max && text.bytes().all(|byte| matches!(byte, b'!'..=b'~'));
     if is_plain { text } else { plain(&text, max) }
 }
 
-fn known(text: Option<String>) -> Option<String> {
+pub(crate) fn known(text: Option<String>) -> Option<String> {
     text.map(name).filter(|text| !text.is_empty())
 }
 
@@ -238,17 +237,6 @@ impl Bounded for FirmwareUpdates {
     }
 }
 
-impl Bounded for OutletReading {
-    fn bounded(self) -> Self {
-        Self {
-            id: OutletId(name(self.id.0)),
-            label: known(self.label),
-            raw: cut(self.raw, STATE),
-            ..self
-        }
-    }
-}
-
 /// A client of a BMC whose results are bounded.
 #[cfg_attr(
     not(any(feature = "ipmi", feature = "redfish")),
@@ -259,9 +247,10 @@ pub(crate) struct BoundedBmc<B>(pub(crate) B);
 /// Makes a call of the driver.
 macro_rules! leave {
     ($call:expr) => {
-        Box::pin(async move { leaving($call.await) })
+        Box::pin(async move { $crate::bounded::leaving($call.await) })
     };
 }
+pub(crate) use leave;
 
 impl<B: Bmc> Bmc for BoundedBmc<B> {
     fn address(&self) -> &str {
@@ -354,45 +343,6 @@ impl<B: Bmc> Bmc for BoundedBmc<B> {
 }
 
 impl<B: fmt::Debug> fmt::Debug for BoundedBmc<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// A client of a PDU whose results are bounded.
-pub(crate) struct BoundedPdu(pub(crate) Arc<dyn Pdu>);
-
-impl Pdu for BoundedPdu {
-    fn address(&self) -> &str {
-        self.0.address()
-    }
-
-    fn outlets(&self) -> BmcFuture<'_, Vec<OutletReading>> {
-        leave!(self.0.outlets())
-    }
-
-    fn read<'a>(&'a self, outlets: &'a [OutletId]) -> BmcFuture<'a, Vec<OutletReading>> {
-        leave!(self.0.read(outlets))
-    }
-
-    fn systems<'a>(&'a self, outlet: &'a OutletId) -> BmcFuture<'a, Option<usize>> {
-        leave!(self.0.systems(outlet))
-    }
-
-    fn switch<'a>(
-        &'a self,
-        outlet: &'a OutletId,
-        command: OutletCommand,
-    ) -> BmcFuture<'a, Accepted> {
-        leave!(self.0.switch(outlet, command))
-    }
-
-    fn close(&self) -> BmcFuture<'_, ()> {
-        leave!(self.0.close())
-    }
-}
-
-impl fmt::Debug for BoundedPdu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

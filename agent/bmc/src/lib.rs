@@ -6,6 +6,7 @@ mod boot;
 mod bounded;
 mod connect;
 mod error;
+mod expected;
 mod failover;
 #[cfg(feature = "ipmi")]
 pub mod ipmi;
@@ -43,7 +44,9 @@ pub use redfish::{AuthPolicy, KeepAlive, Trust, TrustError};
 pub mod fuzzing {
     /// Parses `bytes` as the body of every kind of Redfish document.
     pub fn redfish(bytes: &[u8]) {
-        crate::redfish::fuzz(bytes);
+        if let Some(body) = crate::redfish::fuzz(bytes) {
+            crate::pdu::redfish::fuzz(&body);
+        }
     }
 
     /// Runs the IPMI commands against the responses in `bytes`, each as completion code, length and

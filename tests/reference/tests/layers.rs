@@ -79,10 +79,34 @@ fn read_all(path: &Path) -> String {
         return entries.map(|path| read_all(&path)).collect();
     }
     let source = fs::read_to_string(path).unwrap();
-    match source.split_once("#[cfg(test)]\nmod tests {") {
-        Some((source, _)) => source.to_owned(),
-        None => source,
+    let source = match source.split_once("#[cfg(test)]\nmod tests {") {
+        Some((source, _)) => source,
+        None => &source,
+    };
+    // A comment may name what uses the module.
+    let code = source
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    code.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// The names that the root of a crate exports, with the module that each is from.
+fn exports(root: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for export in root.split("pub use ").skip(1) {
+        let export = export.split(';').next().unwrap();
+        let (path, names) = export.rsplit_once("::").unwrap_or((export, ""));
+        let (path, names) = match export.split_once("::{") {
+            Some((path, names)) => (path, names),
+            None => (path, names),
+        };
+        let module = path.split("::").next().unwrap();
+        let names = names.split(|c: char| !c.is_alphanumeric() && c != '_');
+        for name in names.filter(|name| !name.is_empty()) {
+            found.insert(name.to_owned(), module.to_owned());
+        }
     }
+    found
 }
 
 /// What a source names after `crate::`: modules of the crate's root, and `group/module` for what is in them.
@@ -147,6 +171,7 @@ fn assert_layers(page: &str, heading: &str, src: &str, outside: &[&str]) {
         .filter_map(|name| Some(name.split_once('/')?.0))
         .collect();
     let modules = modules(&root().join(src), &groups);
+    let exports = exports(modules.get("lib").map_or("", String::as_str));
     let found = modules.keys().map(String::as_str);
     let found: BTreeSet<&str> = found.filter(|name| !outside.contains(name)).collect();
     assert_eq!(
@@ -156,7 +181,8 @@ fn assert_layers(page: &str, heading: &str, src: &str, outside: &[&str]) {
     );
     for (at, layer) in layers.iter().enumerate() {
         let module = &layer.module;
-        let imports = imports(&modules[module]);
+        let mut imports = imports(&modules[module]);
+        imports.extend(imports.iter().filter_map(|name| exports.get(name)).cloned().collect::<Vec<_>>());
         let others = listed.iter().filter(|name| *name != module);
         let imported: BTreeSet<String> = others
             .filter(|name| imports.contains(**name))
@@ -199,4 +225,27 @@ fn runtime_folders_import_only_lower_layers() {
         "controller/runtime/src",
         &outside,
     );
+}
+
+#[test]
+fn modules_of_the_agents_library_import_only_lower_layers() {
+    let page = "docs/decisions/agent-layers.md";
+    assert_layers(page, "## The library", "agent/bmc/src", &["lib"]);
+}
+
+#[test]
+fn modules_of_the_agents_service_import_only_lower_layers() {
+    let page = "docs/decisions/agent-layers.md";
+    assert_layers(page, "## The service", "agent/service/src", &["lib"]);
+}
+
+#[test]
+fn exported_name_belongs_to_its_module() {
+    let found = exports("pub use a::{B, c};\npub use d::e::F;\nuse g::H;\n");
+    let wanted = [("B", "a"), ("F", "d"), ("c", "a")];
+    let found: Vec<(&str, &str)> = found
+        .iter()
+        .map(|(name, module)| (name.as_str(), module.as_str()))
+        .collect();
+    assert_eq!(found, wanted);
 }

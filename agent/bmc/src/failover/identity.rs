@@ -7,7 +7,7 @@ use rackhand_identity::IdentityMatch;
 
 use crate::{
     SystemIdentity,
-    operation::{Expected, Mismatch},
+    expected::{Expected, Mismatch},
 };
 
 /// The identity that each driver reported last.

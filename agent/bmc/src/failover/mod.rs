@@ -17,7 +17,7 @@ use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, ErrorKind, EventLog, Facts,
     FirmwareUpdates, HealthRollup, Identify, PowerCommand, PowerReading, Sensor, SystemIdentity,
     Topology,
-    operation::{Expected, Mismatch},
+    expected::{Expected, Mismatch},
 };
 pub use breaker::BreakerSettings;
 use breaker::{Breaker, CallVerdict};

@@ -8,10 +8,10 @@ use secrecy::SecretString;
 
 #[cfg(feature = "snmp")]
 use super::OutletId;
-use super::{Pdu, PduAddress, PduProtocol};
+use super::{Pdu, PduAddress, PduProtocol, bounded::BoundedPdu};
 #[cfg(feature = "redfish")]
 use crate::redfish;
-use crate::{BmcError, Credentials, ErrorKind, bounded::BoundedPdu};
+use crate::{BmcError, Credentials, ErrorKind};
 
 /// The SNMP tables of a make of PDU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -256,8 +256,8 @@ fn redfish(config: PduConfig) -> Result<Arc<dyn Pdu>, BmcError> {
         ..redfish::RedfishConfig::new(address, credentials.username, credentials.password)
     };
     match standby_watts {
-        None => redfish::connect_pdu(config),
-        Some(watts) => redfish::connect_chassis(config, watts),
+        None => super::connect_pdu(config),
+        Some(watts) => super::connect_chassis(config, watts),
     }
 }
 

@@ -7,6 +7,7 @@
 //! [`Bmc`]: crate::Bmc
 
 mod address;
+mod bounded;
 mod config;
 mod host;
 mod host_reading;
@@ -23,6 +24,8 @@ pub use config::{
 };
 pub use host::{HostOutlet, HostOutlets};
 pub use host_reading::{NO_AMPERES, NO_WATTS};
+#[cfg(feature = "redfish")]
+pub use redfish::{connect_chassis, connect_pdu};
 
 use crate::{Accepted, BmcFuture};
 

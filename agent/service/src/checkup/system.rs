@@ -6,7 +6,7 @@ use rackhand_bmc::{ErrorKind, Facts, IdentityMatch, Protocol, SystemIdentity};
 use rackhand_proto::v1::{Check, Verdict};
 
 use super::{Observations, check, facts, skipped};
-use crate::engine::convert::identity_to_proto;
+use crate::convert::identity_to_proto;
 
 /// Clock skew above which the event log of a BMC is misleading.
 const CLOCK: Duration = Duration::from_secs(60);

@@ -11,8 +11,7 @@ use rackhand_bmc::{
     ipmi::SuiteChoice, pdu::HostOutlet,
 };
 
-use super::{Networks, Password, PduEntry};
-use crate::host_key::host_key;
+use super::{Networks, Password, PduEntry, host_key};
 
 /// The hosts of the agent, and the networks that it may connect to.
 #[derive(Debug, Clone)]

@@ -4,6 +4,7 @@
 //! password, or accept an invalid file.
 
 mod decode;
+mod host_key;
 mod inventory;
 mod location;
 mod manifests;
@@ -27,6 +28,7 @@ use rackhand_agent_core::watch_schedule;
 use rackhand_bmc::{Protocol, Trust};
 use secrecy::zeroize::Zeroizing;
 
+pub(crate) use host_key::{host_key, host_keys, key_text};
 pub use inventory::{Ambiguous, BmcEntry, BmcOptions, HostEntry, Inventory};
 pub use location::Problem;
 use location::{Diagnostics, KeyPath};

@@ -3,8 +3,7 @@
 use rackhand_proto::v1;
 use tokio_util::sync::CancellationToken;
 
-use super::convert::journal_to_proto;
-use crate::{journal::Journal, metrics::JournalState};
+use crate::{convert::journal_to_proto, journal::Journal, metrics::JournalState};
 
 /// The identity and the state of the journal.
 #[derive(Clone)]

@@ -6,7 +6,6 @@
 mod authority;
 mod bmcs;
 mod changes;
-pub(crate) mod convert;
 mod credentials;
 mod host_watch;
 mod journal_status;

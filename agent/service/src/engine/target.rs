@@ -12,8 +12,7 @@ use secrecy::SecretString;
 use tonic::Status;
 
 use crate::{
-    config::{Config, HostEntry},
-    host_key::{host_key, host_keys, key_text},
+    config::{Config, HostEntry, host_key, host_keys, key_text},
 };
 
 /// A host with the connection settings of its BMC.

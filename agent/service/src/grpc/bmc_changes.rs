@@ -17,7 +17,10 @@ use super::{
     operation_request::{operation_id, time},
     targets::{RECORDS, Targets},
 };
-use crate::engine::{BmcChanges, Callers, Change, ChangeId, Rotate, convert::failure_to_proto};
+use crate::{
+    convert::failure_to_proto,
+    engine::{BmcChanges, Callers, Change, ChangeId, Rotate},
+};
 
 /// The calls that change a BMC.
 #[derive(Clone)]

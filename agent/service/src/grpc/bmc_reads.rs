@@ -21,9 +21,9 @@ use super::{
     convert::{boot_to_proto, log_to_proto, sensors_to_proto},
     targets::{RECORDS, Targets},
 };
-use crate::engine::{
-    Reads, Target,
+use crate::{
     convert::{failure_to_proto, update_to_proto},
+    engine::{Reads, Target},
 };
 
 /// Number of entries of an event log that are read where the request names none.

@@ -7,7 +7,7 @@ use rackhand_bmc::{
 use rackhand_proto::v1;
 use tonic::Status;
 
-use crate::engine::convert::entry_to_proto;
+use crate::convert::entry_to_proto;
 
 pub(super) fn changed(accepted: Accepted) -> v1::Changed {
     v1::Changed {

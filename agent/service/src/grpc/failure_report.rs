@@ -18,9 +18,9 @@ use super::{
     operation_request::RequestValidator,
     targets::{RECORDS, Targets},
 };
-use crate::engine::{
-    Extent, FailureReport, Operations, Reads,
+use crate::{
     convert::{failure_to_proto, reading_to_proto},
+    engine::{Extent, FailureReport, Operations, Reads},
 };
 
 /// The call that collects a report about a host, after a diagnostic interrupt if that is requested.

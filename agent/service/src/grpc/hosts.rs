@@ -5,9 +5,8 @@ use tonic::Status;
 
 use super::pdu;
 use crate::{
-    config::{HostEntry, Inventory},
+    config::{HostEntry, Inventory, host_keys},
     engine::{Holds, JournalStatus, Settings},
-    host_key::host_keys,
 };
 
 /// The list of the hosts, for the calls that return it.

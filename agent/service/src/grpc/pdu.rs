@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     config::{Inventory, PduEntry},
-    engine::{Reads, convert::pdu_failure_to_proto},
+    convert::pdu_failure_to_proto,
+    engine::Reads,
 };
 
 /// Several exchanges: a PDU has up to a few hundred outlets.

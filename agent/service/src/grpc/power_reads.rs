@@ -17,9 +17,9 @@ use super::{
     operation_request::{power_device, time},
     targets::Targets,
 };
-use crate::engine::{
-    Reads, Target,
+use crate::{
     convert::{failure_to_proto, reading_to_proto},
+    engine::{Reads, Target},
 };
 
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);

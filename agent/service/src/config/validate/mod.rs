@@ -21,11 +21,10 @@ use rackhand_identity::SystemUuid;
 use rackhand_transport::{identity::is_name, otlp::OtlpEndpoint};
 
 use super::{
-    Config, Fingerprint, HostEntry, Inventory, Networks, Remote, StaggerSettings, Times,
+    Config, Fingerprint, HostEntry, Inventory, Networks, Remote, StaggerSettings, Times, host_key,
     location::{Diagnostics, KeyPath},
     schema,
 };
-use crate::host_key::host_key;
 use bmc::BmcContext;
 
 /// Value of `system_uuid` for a BMC whose system UUID identifies nothing.

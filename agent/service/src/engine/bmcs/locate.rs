@@ -8,8 +8,8 @@ use tonic::Status;
 
 use super::clients::{Clients, Located};
 use crate::{
+    config::host_key,
     engine::{Target, journal_status},
-    host_key::host_key,
     journal::Journal,
 };
 

@@ -15,10 +15,10 @@ use tracing::warn;
 
 use super::{Change, MIN_CALL_TIME, OneCall, Work};
 use crate::{
+    convert::failure_to_proto,
     engine::{
         Target,
         bmcs::{bmc_queue::QueuePosition, clients::Clients, locate::HostLocator, reads::fault},
-        convert::failure_to_proto,
         journal_status,
         operations::handle::Handle,
     },

@@ -12,12 +12,12 @@ use rackhand_proto::{convert::duration_to_proto, v1};
 use tonic::Status;
 
 use super::host::{Failure, HealthReading, Snapshot, StopReading};
-use crate::engine::{
-    bmcs::clients::Clients,
+use crate::{
     convert::{
         entry_to_proto, failure_to_proto, identity_to_proto, severity_to_proto, source_to_proto,
         state_to_proto,
     },
+    engine::bmcs::clients::Clients,
 };
 
 /// A host that is not watched.

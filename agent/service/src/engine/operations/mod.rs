@@ -30,13 +30,13 @@ use self::{handle::Handle, power_on_stagger::PowerOnStagger, shared_outlets::Sib
 use super::{
     Target,
     bmcs::{clients::Clients, locate::HostLocator},
-    convert::{record_events, record_to_proto},
     journal_status,
     pdus::Pdus,
     settings::{Clock, Settings},
     tasks::Tasks,
 };
 use crate::{
+    convert::{record_events, record_to_proto},
     journal::{Journal, OperationFilter, OperationRecord, outcome_to_proto, refused_status},
     metrics::Metrics,
 };

@@ -11,7 +11,8 @@ use tracing::{info, warn};
 
 use super::{Operations, ValidatedRequest, shared_outlets::Siblings};
 use crate::{
-    engine::{bmcs::reads::Reads, convert, settings::Settings, target::Target, tasks::Tasks},
+    convert,
+    engine::{bmcs::reads::Reads, settings::Settings, target::Target, tasks::Tasks},
     journal::{Journal, wall_clock},
 };
 

@@ -31,12 +31,12 @@ use super::{
     shared_outlets::{NotPrepared, Siblings},
 };
 use crate::{
+    convert::{failure_to_proto, reading_to_proto},
     engine::{
         bmcs::{
             bmc_queue::{Call, QueuePosition},
             clients::Clients,
         },
-        convert::{failure_to_proto, reading_to_proto},
         target::Target,
     },
     journal::{JournalError, interrupted, wall_clock},

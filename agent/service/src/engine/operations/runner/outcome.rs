@@ -9,7 +9,7 @@ use rackhand_proto::v1;
 
 use super::{Run, StopCause};
 use crate::{
-    engine::convert::{
+    convert::{
         detail, failure_to_proto, proof_to_proto, reading_to_proto, taken_to_proto, update_to_proto,
     },
     journal::interrupted,

@@ -3,7 +3,7 @@
 use rackhand_agent_core::host_key::{HostKey, HostKeys};
 use rackhand_bmc::BmcAddress;
 
-use crate::config::HostEntry;
+use super::HostEntry;
 
 /// The key of a host in the journal: its endpoint, and its system as written.
 pub(crate) fn key_text(address: &BmcAddress) -> String {
