@@ -145,9 +145,11 @@ impl Agent {
         if let Some(listener) = admin {
             let bound = listener.local_addr().map_err(failed("admin listener"))?;
             let (state, stop) = (agent.reloader.clone(), agent.stop.clone());
-            agent
-                .servers
-                .spawn(rackhand_transport::admin::serve(listener, admin::all(state), stop));
+            agent.servers.spawn(rackhand_transport::admin::serve(
+                listener,
+                admin::all(state),
+                stop,
+            ));
             info!(address = %bound, "serving health and metrics");
             agent.addresses.admin = Some(bound);
         }
@@ -245,8 +247,11 @@ impl Agent {
         let listener = listen(address).await?;
         let bound = listener.local_addr().map_err(failed("probe listener"))?;
         let app = admin::probes(self.reloader.clone());
-        self.servers
-            .spawn(rackhand_transport::admin::serve(listener, app, self.stop.clone()));
+        self.servers.spawn(rackhand_transport::admin::serve(
+            listener,
+            app,
+            self.stop.clone(),
+        ));
         info!(address = %bound, "serving probes");
         Ok(bound)
     }

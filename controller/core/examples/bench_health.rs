@@ -235,11 +235,11 @@ fn run(size: usize) -> Row {
 }
 
 fn main() {
-    println!("One health check, one core; microseconds per event, bytes per machine.\n");
+    println!("One health check, one core; microseconds per event, bytes per Machine.\n");
     println!(
-        "| machines | heartbeat | condition change | deadline | gate opens | whole look | whole / change | bytes | MiB |"
+        "| Machines | heartbeat | condition change | deadline | limit opens | full | full / change | bytes | MiB |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for size in SIZES {
         let Row {
             size,

@@ -18,7 +18,11 @@ const MODULES: usize = 16;
 const FILES: usize = 4;
 /// Where every decision is pure, and a context may have a file for each of its subjects (CONTRIBUTING.md, "Rules for a
 /// change").
-const CORES: [&str; 3] = ["controller/core/", "agent/core/", "agent/bmc/src/operation/"];
+const CORES: [&str; 3] = [
+    "controller/core/",
+    "agent/core/",
+    "agent/bmc/src/operation/",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -36,7 +40,11 @@ fn sources() -> Vec<String> {
     for folder in ["agent", "controller", "proto", "tests"] {
         add_sources(&root().join(folder), folder, &mut found);
     }
-    assert!(found.len() > 1_000, "only {} sources were found", found.len());
+    assert!(
+        found.len() > 1_000,
+        "only {} sources were found",
+        found.len()
+    );
     found
 }
 
@@ -117,7 +125,8 @@ fn type_of_definition(line: &str) -> Option<&str> {
         return None;
     }
     let name = words.next()?;
-    name.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+    name.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .next()
 }
 
 /// The number of folders that two paths have in common from the root.
@@ -169,9 +178,8 @@ fn folder_of_tests_and_simulators_has_at_most_16_modules() {
 
 #[test]
 fn stateful_type_has_its_methods_in_at_most_four_files() {
-    let is_stateful = |file: &String| {
-        is_production(file) && !CORES.iter().any(|core| file.starts_with(core))
-    };
+    let is_stateful =
+        |file: &String| is_production(file) && !CORES.iter().any(|core| file.starts_with(core));
     let files = sources().into_iter().filter(is_stateful);
     let read = |file: String| {
         let source = fs::read_to_string(root().join(&file)).unwrap();
@@ -194,14 +202,27 @@ fn crowded_folders_are_found_and_a_file_with_its_folder_is_one_module() {
 #[test]
 fn impl_blocks_are_counted_for_the_nearest_type_of_their_name() {
     assert_eq!(type_of_impl("impl Engine {"), Some("Engine"));
-    assert_eq!(type_of_impl("impl<M: Fn() -> u8> Machines<M> {"), Some("Machines"));
-    assert_eq!(type_of_impl("impl fmt::Display for super::Row {"), Some("Row"));
+    assert_eq!(
+        type_of_impl("impl<M: Fn() -> u8> Machines<M> {"),
+        Some("Machines")
+    );
+    assert_eq!(
+        type_of_impl("impl fmt::Display for super::Row {"),
+        Some("Row")
+    );
     assert_eq!(type_of_impl("implied = 1"), None);
-    assert_eq!(type_of_definition("pub(in crate::a) struct Row<T> {"), Some("Row"));
+    assert_eq!(
+        type_of_definition("pub(in crate::a) struct Row<T> {"),
+        Some("Row")
+    );
     assert_eq!(type_of_definition("pub(super) enum Row {"), Some("Row"));
     assert_eq!(type_of_definition("let row = struct_of();"), None);
     let with = |definition: bool| {
-        let text = if definition { "struct Row {\nimpl Row {" } else { "impl Row {" };
+        let text = if definition {
+            "struct Row {\nimpl Row {"
+        } else {
+            "impl Row {"
+        };
         text.to_owned()
     };
     let mut sources: BTreeMap<String, String> = (0..3)
@@ -214,5 +235,8 @@ fn impl_blocks_are_counted_for_the_nearest_type_of_their_name() {
     sources.insert("a/src/other/m4.rs".to_owned(), with(false));
     let found = scattered(&sources);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].starts_with("Row of a/src/other/m0.rs: "), "{found:?}");
+    assert!(
+        found[0].starts_with("Row of a/src/other/m0.rs: "),
+        "{found:?}"
+    );
 }

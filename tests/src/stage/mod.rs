@@ -44,8 +44,8 @@ pub use faults::{FaultSetup, TcpProxy, Wire};
 pub use fixture::{Fixture, SharedFixture};
 pub(crate) use objects::machine;
 pub use objects::{
-    MANAGER, NODE_CHECK, NODE_LEASES, OPENSHIFT_KINDS, Provider, cluster_api_release, idle_remediator,
-    open_kind,
+    MANAGER, NODE_CHECK, NODE_LEASES, OPENSHIFT_KINDS, Provider, cluster_api_release,
+    idle_remediator, open_kind,
 };
 pub use query::{Seen, TAINT, is_ready, ready, wait_until};
 pub use recorder::{OPENSHIFT_MACHINE, Record, Recorder};

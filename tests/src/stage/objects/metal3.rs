@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::stage::{BMC_USER, Stage};
 use crate::bmo::{Access, Metal3, Settings, real::Ironic, webhook::Webhook};
+use crate::stage::{BMC_USER, Stage};
 
 impl Stage {
     /// Starts the stand-in for baremetal-operator and Ironic with these hosts, and its webhook; it stops when it is

@@ -9,8 +9,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::stage::{LONG, SYSTEM, Stage, wait_until};
 use crate::cluster::{apply, apply_yaml};
+use crate::stage::{LONG, SYSTEM, Stage, wait_until};
 
 /// The name of the stage's NodeHealthCheck.
 pub const NODE_CHECK: &str = "workers";

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const CONTROLLER: &str = "controller-0";
 const SUCCEEDED: &str = "HealthCheckSucceeded";
 /// The name of a Node in both clusters.
-pub(super) const NODE: &str = "node-1";
+pub(crate) const NODE: &str = "node-1";
 /// Rights of the controller in a workload cluster, with two ServiceAccounts.
 const RIGHTS: &str = r"
 apiVersion: rbac.authorization.k8s.io/v1
@@ -51,10 +51,10 @@ metadata: {name: second, namespace: kube-system}
 ";
 
 /// A workload cluster with one Node.
-pub(super) struct Workload {
+pub(crate) struct Workload {
     name: &'static str,
-    pub(super) plane: ControlPlane,
-    pub(super) client: Client,
+    pub(crate) plane: ControlPlane,
+    pub(crate) client: Client,
 }
 
 struct World {
@@ -175,7 +175,7 @@ fn connections(w: &World, cluster: &Workload) -> Result<usize> {
 }
 
 impl Workload {
-    pub(super) async fn start(stage: &Stage, name: &'static str) -> Result<Self> {
+    pub(crate) async fn start(stage: &Stage, name: &'static str) -> Result<Self> {
         let plane = ControlPlane::start(&stage.dir().join(name), Parts::ApiOnly).await?;
         let client = plane.client().await?;
         apply_yaml(&client, RIGHTS).await?;

@@ -43,12 +43,14 @@ async fn swapped(stage: &Stage) -> Result<()> {
         ("swap/swap-2", "failed", "is that of swap-1"),
         ("hosts", "ok", "1 BMCs report the identity of their node"),
     ] {
-        let found = crate::operators::preflight::rows(&report)?.iter().any(|row| {
-            row["check"] == "identity"
-                && row["target"] == host
-                && row["status"] == status
-                && row["message"].as_str().is_some_and(|m| m.contains(message))
-        });
+        let found = crate::operators::preflight::rows(&report)?
+            .iter()
+            .any(|row| {
+                row["check"] == "identity"
+                    && row["target"] == host
+                    && row["status"] == status
+                    && row["message"].as_str().is_some_and(|m| m.contains(message))
+            });
         ensure!(found, "{host} {message}: {report:#?}");
     }
     for (node, other) in [("swap-1", "swap-2"), ("swap-2", "swap-1")] {

@@ -7,9 +7,9 @@ use super::*;
 use crate::values::int_or_percent::IntOrPercent;
 use crate::{
     checks::machines::{
-        Action, Check, ClusterFacts, Condition, ConditionRule, Counts, Fleet, FleetCounts, Limit,
-        LimitStatus, MachineFacts, MachineRemediation, NodeFacts, NodeView, DialectRules as _, Target,
-        Verdict,
+        Action, Check, ClusterFacts, Condition, ConditionRule, Counts, DialectRules as _, Fleet,
+        FleetCounts, Limit, LimitStatus, MachineFacts, MachineRemediation, NodeFacts, NodeView,
+        Target, Verdict,
     },
     watches::freshness::{Catchup, Listed, Listing},
 };

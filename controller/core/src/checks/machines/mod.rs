@@ -16,6 +16,7 @@
 //! equal that of [`plan`], which serves tests and explanations.
 
 mod condition;
+mod dialect_rules;
 mod facts;
 mod fleet;
 mod limit_status;
@@ -24,11 +25,11 @@ mod openshift;
 mod orphan;
 mod overlap;
 mod plan;
-mod dialect_rules;
 mod rules;
 mod verdict;
 
 pub use condition::{HealthConditionWrite, health_condition};
+pub use dialect_rules::DialectRules;
 pub use facts::{
     ClusterFacts, Condition, LONG_AGO, MachineFacts, MachineRemediation, NodeFacts, NodeView,
     Target,
@@ -48,7 +49,6 @@ pub use openshift::{
 pub use orphan::{CheckState, Orphan, orphaned, unclaimed};
 pub use overlap::{Claim, acting};
 pub use plan::{Action, CheckStatus, Plan, action, plan};
-pub use dialect_rules::DialectRules;
 pub(crate) use rules::deadline;
 pub use rules::{Check, ConditionRule, Limit};
 pub use verdict::future_cause::{CLOCK_TOLERANCE, FutureCause};

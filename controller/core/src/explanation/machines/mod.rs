@@ -11,8 +11,8 @@ use super::{
     messages::{counted, limit_result, limit_value, next_change, verdict_changes},
 };
 use crate::checks::machines::{
-    ClusterFacts, FleetCounts, FutureCause, Judgement, Limit, LimitStatus, Onset, DialectRules, Target,
-    Verdict, clock_skew,
+    ClusterFacts, DialectRules, FleetCounts, FutureCause, Judgement, Limit, LimitStatus, Onset,
+    Target, Verdict, clock_skew,
 };
 use target::{judge, target_view};
 

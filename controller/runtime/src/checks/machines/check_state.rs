@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use rackhand_api::views::MachineView;
-use rackhand_core::checks::machines::{Fleet, DialectRules, Target, clock_skew};
+use rackhand_core::checks::machines::{DialectRules, Fleet, Target, clock_skew};
 
 use super::{
     Parts, RemediationOwners,

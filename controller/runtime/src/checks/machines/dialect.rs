@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 use kube::api::DynamicObject;
 use rackhand_api::views::{MachineView, Meta, TemplateRef};
 use rackhand_core::checks::machines::{
-    ClusterFacts, FleetCounts, LimitStatus, PendingAction, DialectRules,
+    ClusterFacts, DialectRules, FleetCounts, LimitStatus, PendingAction,
 };
 
 use super::{RemediationOwners, remediation_source::RemediationSource};

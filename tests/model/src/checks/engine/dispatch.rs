@@ -3,7 +3,7 @@
 use rackhand_core::{
     checks::dispatch::{Item, Role, Turn, Wanted},
     checks::handover::SETTLE,
-    checks::machines::{Action, MachineRemediation, DialectRules},
+    checks::machines::{Action, DialectRules, MachineRemediation},
 };
 
 use super::{

@@ -6,7 +6,10 @@ use rackhand_tests::{
     stage::{LONG, wait_until},
 };
 
-use crate::{story::{Rule, Story, runs_elsewhere}, timeline::HOLD};
+use crate::{
+    story::{Rule, Story, runs_elsewhere},
+    timeline::HOLD,
+};
 
 pub(super) const ABOUT: &str = "\
 Where Metal3 manages hosts, baremetal-operator and Ironic control their power as well: within two \

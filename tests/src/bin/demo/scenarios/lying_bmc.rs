@@ -6,7 +6,10 @@ use rackhand_tests::{
     stage::LONG,
 };
 
-use crate::{plain, story::{Rule, Story}};
+use crate::{
+    plain,
+    story::{Rule, Story},
+};
 
 pub(super) const ABOUT: &str = "\
 Two faults of a BMC. First it reports \"off\" for a host that runs, like a broken BMC, or like the BMC of \

@@ -157,10 +157,7 @@ async fn with_machines(dir: &Path) -> Audit {
         "unavailable_bmc_is_reported",
         bmc_watch::is_reported(&w.stage, "bmc-1", "host check bmc-1"),
     );
-    all.add(
-        "trigger",
-        triggers::trigger_deleted(&w.stage, "label-1"),
-    );
+    all.add("trigger", triggers::trigger_deleted(&w.stage, "label-1"));
     all.add("planned_work", planned_work(&w.stage));
     all.add("metal3", metal3(w));
     all.add(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::checks::machines::{Condition, ConditionRule, NodeView, DialectRules, Target};
+use crate::checks::machines::{Condition, ConditionRule, DialectRules, NodeView, Target};
 
 /// The condition types that rules name.
 pub(super) fn kinds(rules: &[ConditionRule]) -> BTreeSet<&str> {

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{
-    Check, CheckStatus, ClusterFacts, FleetCounts, FutureCause, Judgement, LimitStatus,
-    MachineRemediation, NodeView, DialectRules, Target,
+    Check, CheckStatus, ClusterFacts, DialectRules, FleetCounts, FutureCause, Judgement,
+    LimitStatus, MachineRemediation, NodeView, Target,
 };
 pub use changes::{FleetChanges, PendingAction};
 use condition_filter::{kinds, trim, trim_node};

@@ -12,9 +12,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Check, ClusterFacts, Condition, ConditionRule, Counts, FleetCounts, HealthConditionWrite,
-    Judgement, Limit, LimitStatus, MachineFacts, MachineRemediation, NodeView, Onset, DialectRules,
-    SkipReason, Target, Verdict, judge, onsets,
+    Check, ClusterFacts, Condition, ConditionRule, Counts, DialectRules, FleetCounts,
+    HealthConditionWrite, Judgement, Limit, LimitStatus, MachineFacts, MachineRemediation,
+    NodeView, Onset, SkipReason, Target, Verdict, judge, onsets,
 };
 use crate::values::int_or_percent::IntOrPercent;
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::super::{
-    FleetCounts, FutureCause, OpenShiftAction, OpenShiftCheck, OpenShiftTarget, DialectRules, Verdict,
-    judge_openshift, openshift_action,
+    DialectRules, FleetCounts, FutureCause, OpenShiftAction, OpenShiftCheck, OpenShiftTarget,
+    Verdict, judge_openshift, openshift_action,
 };
 
 /// The result of one evaluation of the fleet.
