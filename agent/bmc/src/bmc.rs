@@ -6,8 +6,7 @@ use secrecy::SecretString;
 
 use crate::{
     Accepted, BmcError, BootOverride, BootState, ErrorKind, EventLog, Facts, FirmwareUpdates,
-    HealthRollup, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
-    expected::Expected,
+    HealthRollup, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology, expected::Expected,
 };
 
 /// A boxed future of a BMC call.

@@ -11,9 +11,7 @@ use secrecy::SecretString;
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, FirmwareUpdate,
     FirmwareUpdates, HealthRollup, Identify, LogEntry, MAX_UPDATES, Neighbor, PowerCommand,
-    PowerReading, ResourceName, Sensor, SystemIdentity, Topology,
-    expected::Expected,
-    text::plain,
+    PowerReading, ResourceName, Sensor, SystemIdentity, Topology, expected::Expected, text::plain,
 };
 
 /// Characters of a name, an identifier or a state.

@@ -182,7 +182,13 @@ fn assert_layers(page: &str, heading: &str, src: &str, outside: &[&str]) {
     for (at, layer) in layers.iter().enumerate() {
         let module = &layer.module;
         let mut imports = imports(&modules[module]);
-        imports.extend(imports.iter().filter_map(|name| exports.get(name)).cloned().collect::<Vec<_>>());
+        imports.extend(
+            imports
+                .iter()
+                .filter_map(|name| exports.get(name))
+                .cloned()
+                .collect::<Vec<_>>(),
+        );
         let others = listed.iter().filter(|name| *name != module);
         let imported: BTreeSet<String> = others
             .filter(|name| imports.contains(**name))

@@ -23,9 +23,9 @@ use crate::{
     BmcError, ErrorKind, PowerCommand, PowerReading, PowerSource, PowerState, SystemIdentity,
 };
 
+pub use crate::expected::{Expected, Mismatch};
 pub use machine::{Operation, Proof, updates_limit};
 pub use observation::{LastReading, Past, PowerObservation};
-pub use crate::expected::{Expected, Mismatch};
 pub use outcome::{Outcome, state_word};
 pub use proof::{LEAST_UPTIME, LONGEST_GAP, OffProof, Watch};
 pub use runner::{Hooks, Report, Signal, Stopped, run, run_since};

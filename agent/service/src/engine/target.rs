@@ -11,9 +11,7 @@ use rackhand_transport::Refusal;
 use secrecy::SecretString;
 use tonic::Status;
 
-use crate::{
-    config::{Config, HostEntry, host_key, host_keys, key_text},
-};
+use crate::config::{Config, HostEntry, host_key, host_keys, key_text};
 
 /// A host with the connection settings of its BMC.
 #[derive(Debug, Clone)]
