@@ -8,3 +8,4 @@ mod lifecycle;
 mod off_proof;
 mod power_button;
 mod power_on_stagger;
+mod systems;

@@ -3,6 +3,7 @@
 
 mod interruption;
 mod outcome;
+mod system;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -161,8 +162,18 @@ impl Run {
         let begun = self.handle.begun;
         let mut request = self.request.clone();
         request.timing.button_after = self.button_after().await;
+        let remembered = self.remembered().await;
+        if let Some(system) = &remembered {
+            request.expected = system::expected(system);
+        }
         let report = operation::run_since(begun, bmc.as_ref(), request, &mut hooks).await;
-        self.outcome_of(&report, hooks.stop_cause)
+        let mut outcome = self.outcome_of(&report, hooks.stop_cause);
+        if outcome.code() == v1::OutcomeCode::IdentityMismatch
+            && let Some(system) = &remembered
+        {
+            outcome.message = format!("{}; {}", outcome.message, system::origin(system));
+        }
+        outcome
     }
 }
 
