@@ -4,10 +4,12 @@
 
 use serde_json::Value;
 
-use super::resources::Reader;
-use crate::{BmcError, HealthRollup, Severity, redfish::protocol::document::text};
+use crate::{
+    BmcError, HealthRollup, Severity,
+    redfish::{host::resources::Reader, protocol::document::text},
+};
 
-pub(super) async fn read(reader: Reader<'_>) -> Result<HealthRollup, BmcError> {
+pub(in crate::redfish::host) async fn read(reader: Reader<'_>) -> Result<HealthRollup, BmcError> {
     let found = reader.system().await?;
     Ok(HealthRollup {
         severity: rollup(&found.body),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{authority::refusal, kit::*};
+use crate::{access::authority::refusal, kit::*};
 use futures::StreamExt;
 use rackhand_bmc::{PowerState, pdu::OutletState};
 use rackhand_proto::v1::{self, OutcomeCode, PowerDevice, await_response::Event};

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{authority::refusal, kit::*};
+use crate::{access::authority::refusal, kit::*};
 use rackhand_bmc::pdu::OutletState;
 use rackhand_proto::{
     convert::duration_to_proto,

@@ -7,7 +7,7 @@ use rackhand_bmc::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use crate::bmc::{RESET, Reply, SYSTEM, TestBmc};
+use crate::bmc::{RESET, Reply, SESSIONS, SYSTEM, TestBmc};
 
 const CHASSIS: &str = "/redfish/v1/Chassis/1";
 
@@ -49,6 +49,23 @@ async fn f1_system_in_a_powered_chassis_is_not_off() {
             let word = word.as_str().unwrap();
             assert_eq!(reading.raw, format!("Off, but chassis 1 {word}"));
         }
+    }
+}
+
+#[tokio::test]
+async fn f1_chassis_that_is_refused_while_the_session_works_is_none_for_this_user() {
+    let bmc = TestBmc::with(|seen, _| (seen.path == CHASSIS).then(|| Reply::status(401))).await;
+    bmc.add_to_system(&json!({"Links": {"Chassis": [{"@odata.id": CHASSIS}]}}));
+    bmc.world(|world| {
+        world.power = json!("Off");
+        for number in 1..4 {
+            let session = format!("{SESSIONS}/token-{number}");
+            world.documents.insert(session, json!({"Id": number}));
+        }
+    });
+    let client = bmc.client();
+    for _ in 0..2 {
+        assert_eq!(client.power().await.unwrap().state, PowerState::Off);
     }
 }
 

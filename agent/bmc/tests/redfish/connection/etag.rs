@@ -1,9 +1,9 @@
-//! Preconditions of a PATCH.
+//! Preconditions of changes and actions.
 
-use rackhand_bmc::{ErrorKind, Identify};
+use rackhand_bmc::{ErrorKind, Identify, PowerCommand};
 use serde_json::json;
 
-use crate::bmc::{Reply, SYSTEM, TestBmc};
+use crate::bmc::{RESET, Reply, SYSTEM, TestBmc};
 
 /// A BMC with an LED and this ETag, which accepts a PATCH with the precondition `good` only.
 async fn wanting(etag: &'static str, good: Option<&'static str>, otherwise: u16) -> TestBmc {
@@ -91,4 +91,51 @@ async fn lost_patch_response_is_not_retried() {
     assert_eq!(error.kind, ErrorKind::Busy);
     assert!(error.maybe_sent);
     assert_eq!(bmc.sent("PATCH").len(), 1);
+}
+
+/// A BMC that carries a reset out with this precondition only.
+async fn acting(etag: &'static str, good: &'static str, otherwise: u16) -> TestBmc {
+    TestBmc::with(move |seen, world| {
+        if seen.is("GET", SYSTEM) {
+            let document = world.systems[0].1.clone();
+            return Some(Reply::json(200, &document).header("ETag", etag));
+        }
+        let is_refused = seen.is("POST", RESET) && seen.header("if-match") != Some(good);
+        is_refused.then(|| Reply::status(otherwise))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn action_that_needs_a_precondition_is_sent_with_one() {
+    for (etag, good, otherwise, root) in [
+        ("\"1\"", "\"1\"", 412, json!({})),
+        ("\"1\"", "\"1\"", 428, json!({})),
+        ("\"\"", "*", 428, json!({})),
+        ("\"1\"", "*", 428, json!({"Oem": {"Ami": {}}})),
+    ] {
+        let bmc = acting(etag, good, otherwise).await;
+        bmc.world(|world| world.root = root);
+        let client = bmc.client();
+        client.off().await.unwrap();
+        let conditions: Vec<_> = (bmc
+            .sent("POST")
+            .iter()
+            .filter(|seen| seen.is("POST", RESET)))
+        .map(|seen| seen.header("if-match").map(str::to_owned))
+        .collect();
+        assert_eq!(
+            conditions,
+            [None, Some(good.to_owned())],
+            "{etag} {otherwise}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn reset_that_needs_a_precondition_is_not_sent_again() {
+    let bmc = acting("\"1\"", "\"1\"", 412).await;
+    let error = bmc.client().command(PowerCommand::Reset).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    assert_eq!(bmc.count("POST", RESET), 1);
 }

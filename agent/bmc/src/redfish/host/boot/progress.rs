@@ -4,13 +4,15 @@
 
 use serde_json::Value;
 
-use super::resources::Reader;
-use crate::{BmcError, BootState, redfish::protocol::document::text};
+use crate::{
+    BmcError, BootState,
+    redfish::{host::resources::Reader, protocol::document::text},
+};
 
 /// Maximum length of a state, in characters.
 const MAX_STATE: usize = 64;
 
-pub(super) async fn read(reader: Reader<'_>) -> Result<BootState, BmcError> {
+pub(in crate::redfish::host) async fn read(reader: Reader<'_>) -> Result<BootState, BmcError> {
     let found = reader.system().await?;
     Ok(BootState {
         progress: progress(&found.body),

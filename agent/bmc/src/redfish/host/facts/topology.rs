@@ -6,10 +6,12 @@
 
 use serde_json::Value;
 
-use super::resources::Reader;
 use crate::{
     BmcError, MAX_NEIGHBORS, Neighbor, Topology,
-    redfish::protocol::document::{Collection, last_part, link, links, text},
+    redfish::{
+        host::resources::Reader,
+        protocol::document::{Collection, last_part, link, links, text},
+    },
 };
 
 /// Characters of a name. LLDP allows 255 bytes; no person gives a longer name than this.
@@ -23,7 +25,7 @@ const MAX_ADAPTERS: usize = 8;
 const MAX_PORTS: usize = 16;
 
 /// Reads the topology. The system must be readable; other resources are optional.
-pub(super) async fn read(reader: Reader<'_>) -> Result<Topology, BmcError> {
+pub(in crate::redfish::host) async fn read(reader: Reader<'_>) -> Result<Topology, BmcError> {
     let mut topology = Topology::default();
     let system = reader.system().await?;
     let chassis = links(&system.body, &["Links", "Chassis"]);

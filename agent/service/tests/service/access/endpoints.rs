@@ -1,6 +1,6 @@
 //! BMC endpoints that are sent with a request.
 
-use crate::{authority::refusal, kit::*};
+use crate::{access::authority::refusal, kit::*};
 use rackhand_proto::v1;
 use rackhand_transport::Refusal;
 use tonic::{Code, Status};

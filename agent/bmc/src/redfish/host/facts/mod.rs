@@ -3,6 +3,9 @@
 //! Owns: the resources that contain them. Must never: fail because a resource for diagnosis is
 //! missing, or use a role's name where its privileges can be read.
 
+pub(in crate::redfish) mod health;
+pub(super) mod topology;
+
 use serde_json::Value;
 
 use super::{account, manager, resources::Reader};

@@ -1,9 +1,11 @@
 //! Power off and on.
 
-use rackhand_bmc::{Accepted, ErrorKind, PowerCommand};
+use std::time::Duration;
+
+use rackhand_bmc::{Accepted, ErrorKind, PowerCommand, redfish::connect};
 use serde_json::json;
 
-use crate::bmc::{RESET, Reply, SYSTEM, Seen, TestBmc, inline, system};
+use crate::bmc::{RESET, Reply, SESSIONS, SYSTEM, Seen, TestBmc, inline, system};
 
 const INFO: &str = "/redfish/v1/Systems/1/ResetActionInfo";
 
@@ -92,6 +94,36 @@ async fn standard_reset_types_are_tried_without_a_list() {
         bmc.client().off().await.unwrap();
         bmc.client().on().await.unwrap();
         assert_eq!(sent(&bmc), ["ForceOff", "On"], "{reset}");
+    }
+}
+
+#[tokio::test]
+async fn list_of_reset_types_that_cannot_be_read_keeps_no_command_back() {
+    for number in 0..4 {
+        let bmc = TestBmc::with(move |seen, _| {
+            let reply = || match number {
+                0 => Reply::message(401, "Base.1.8.AccessDenied", "no license"),
+                1 => Reply::json(200, &json!({"@odata.id": SYSTEM})),
+                2 => Reply::status(200).late(Duration::from_secs(60)),
+                _ => Reply::status(500),
+            };
+            (seen.path == INFO).then(reply)
+        })
+        .await;
+        set_reset(&bmc, &json!({"target": RESET, "@Redfish.ActionInfo": INFO}));
+        bmc.world(|world| {
+            let session = |number: usize| format!("{SESSIONS}/token-{number}");
+            for number in 1..4 {
+                let document = json!({"Id": number});
+                world.documents.insert(session(number), document);
+            }
+        });
+        let mut config = bmc.config();
+        config.timeouts.call = Duration::from_secs(4);
+        let client = connect(config).unwrap();
+        client.off().await.unwrap();
+        client.on().await.unwrap();
+        assert_eq!(sent(&bmc), ["ForceOff", "On"], "{number}");
     }
 }
 

@@ -278,7 +278,7 @@ async fn resource_that_is_refused_costs_one_login_and_no_session() {
         let [unread] = updates.unread.as_slice() else {
             panic!("{updates:?}");
         };
-        assert!(unread.starts_with("TaskService: reading: user or password refused"));
+        assert!(unread.starts_with("TaskService: reading: the BMC refuses this resource (401)"));
         client.power().await.unwrap();
         assert_eq!(bmc.world(|world| world.tokens.len()), 1);
     }
@@ -289,6 +289,38 @@ async fn resource_that_is_refused_costs_one_login_and_no_session() {
     );
     client.close().await.unwrap();
     assert!(bmc.world(|world| world.tokens.is_empty()));
+}
+
+#[tokio::test]
+async fn refused_resource_does_not_count_as_a_refused_password() {
+    for has_address in [true, false] {
+        let bmc = TestBmc::with(move |seen, world| {
+            if seen.is("POST", SESSIONS) && !has_address {
+                world.tokens.push("nameless".to_owned());
+                return Some(Reply::json(201, &json!({})).header("X-Auth-Token", "nameless"));
+            }
+            let is_log = seen.path.contains("/LogServices");
+            is_log.then(|| Reply::message(401, "Base.1.8.AccessDenied", "no license"))
+        })
+        .await;
+        bmc.add_to_system(&json!({"LogServices": {"@odata.id": format!("{SYSTEM}/LogServices")}}));
+        bmc.world(|world| {
+            for number in 1..4 {
+                let session = format!("{SESSIONS}/token-{number}");
+                world.documents.insert(session, json!({"Id": number}));
+            }
+        });
+        let client = bmc.client();
+        for _ in 0..2 {
+            let error = client.event_log(10).await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Privilege, "{error}");
+            assert!(
+                error.message.contains("although it accepts the user"),
+                "{error}"
+            );
+            client.power().await.unwrap();
+        }
+    }
 }
 
 #[tokio::test]
