@@ -56,6 +56,7 @@ mod restored;
 mod rights;
 mod rival;
 mod shards;
+mod shared_lists;
 mod thousand;
 mod triggers;
 mod uninstall;
