@@ -19,7 +19,7 @@ pub(crate) mod metrics;
 pub(crate) mod object;
 pub(crate) mod power_policy;
 pub(crate) mod remediation;
-mod shared_reads;
+pub(crate) mod shared_reads;
 #[cfg(test)]
 pub(crate) mod stall_meter;
 pub(crate) mod time_slice;

@@ -6,15 +6,15 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 use futures::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
+use jiff::Timestamp;
 use parking_lot::Mutex;
-use rackhand_core::watches::shared_list::SharedList;
+use rackhand_core::watches::shared_list::{Gap, SharedList};
 use tokio::sync::Semaphore;
 
 use crate::store::{
@@ -22,20 +22,19 @@ use crate::store::{
     clock,
 };
 
-/// The objects of each Node that was asked about, or why they are not known.
-type Listed<T> = Result<Arc<BTreeMap<String, T>>, String>;
-/// Lists the objects of these Nodes.
-pub(super) type List<T> = Arc<
+/// The answers of a list, by the names that were asked about, and the time before it began.
+type Listed<T> = Result<Arc<(BTreeMap<String, T>, Timestamp)>, Arc<ApiError>>;
+/// Reads what is asked about these names.
+pub(crate) type List<T> = Arc<
     dyn Fn(BTreeSet<String>) -> BoxFuture<'static, Result<BTreeMap<String, T>, ApiError>>
         + Send
         + Sync,
 >;
 
 /// The lists of one kind in one cluster.
-pub(super) struct JoinedList<T> {
+pub(crate) struct JoinedList<T> {
     list: List<T>,
-    /// Least time between the beginnings of two lists.
-    gap: Duration,
+    gap: Gap,
     pending: Arc<Mutex<Pending<T>>>,
     /// Permits one list at a time.
     one: Arc<Semaphore>,
@@ -50,7 +49,7 @@ struct Pending<T> {
 // === impl JoinedList ===
 
 impl<T: Clone + Send + Sync + 'static> JoinedList<T> {
-    pub(super) fn new(list: List<T>, gap: Duration) -> Self {
+    pub(crate) fn new(list: List<T>, gap: Gap) -> Self {
         Self {
             list,
             gap,
@@ -62,42 +61,49 @@ impl<T: Clone + Send + Sync + 'static> JoinedList<T> {
         }
     }
 
-    /// The objects of this Node by a list that begins after this call.
-    pub(super) async fn of(&self, what: &str, node: &str) -> Result<T, ApiError> {
+    /// The answer about this name by a list that begins after this call, and the time before that list.
+    ///
+    /// # Errors
+    /// The list has failed, for all that share it.
+    pub(crate) async fn of(&self, name: &str) -> Result<(T, Timestamp), Arc<ApiError>> {
         let next = {
             let mut pending = self.pending.lock();
-            pending.questions.ask(node);
+            pending.questions.ask(name);
             let next = pending.next.get_or_insert_with(|| self.next());
             next.clone()
         };
-        let listed = next.await.map_err(|why| ApiError::other(what, why))?;
-        let of = listed.get(node).cloned();
-        of.ok_or_else(|| ApiError::other(what, "the list is of other nodes"))
+        let listed = next.await?;
+        let (answers, begun) = &*listed;
+        let of = answers.get(name).cloned();
+        let missing = || Arc::new(ApiError::other(name, "the list is about others"));
+        Ok((of.ok_or_else(missing)?, *begun))
     }
 
     fn next(&self) -> Shared<BoxFuture<'static, Listed<T>>> {
         let (list, gap) = (self.list.clone(), self.gap);
         let (pending, one) = (self.pending.clone(), self.one.clone());
         let next = async move {
-            let _one = one.acquire().await.map_err(|e| e.to_string())?;
+            let one = one.acquire().await;
+            let _one = one.map_err(|error| Arc::new(ApiError::other("list", error)))?;
             let pause = pending.lock().questions.pause(gap, clock::monotonic_now());
             tokio::time::sleep(pause.min(CALL_TIMEOUT)).await;
-            let nodes = {
+            let begun = clock::monotonic_now();
+            let names = {
                 let mut pending = pending.lock();
                 // From here on callers cannot join.
                 pending.next = None;
-                pending.questions.begin(clock::monotonic_now())
+                pending.questions.begin(begun)
             };
-            let listed = list(nodes).await.map_err(|e| e.to_string())?;
+            let answers = list(names).await.map_err(Arc::new)?;
             let mut pending = pending.lock();
             pending.questions.complete(clock::monotonic_now());
-            Ok(Arc::new(listed))
+            Ok(Arc::new((answers, begun)))
         };
         next.boxed().shared()
     }
 
     #[cfg(test)]
-    pub(super) fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         self.pending.lock().next.is_some()
     }
 }

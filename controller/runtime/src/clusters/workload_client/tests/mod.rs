@@ -1,3 +1,5 @@
+mod evidence;
+
 use axum::{
     Json, Router,
     extract::{Query, State},
@@ -6,8 +8,7 @@ use axum::{
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
-use super::*;
-use crate::store::api::CALL_TIMEOUT;
+use super::{calls::MAX_CALLS, *};
 
 /// An API server that answers a list only when a permit is added, and has one object for each list so far.
 #[derive(Clone)]
@@ -143,7 +144,7 @@ async fn f4_volume_list_is_shared_only_by_callers_before_it_began() {
     let ask = |node: &'static str| {
         let client = client.clone();
         tokio::spawn(async move {
-            let listed = client.volumes.of("volumes", node).await.unwrap();
+            let (listed, _) = client.volumes.of(node).await.unwrap();
             listed.iter().map(|v| v.name.clone()).collect::<Vec<_>>()
         })
     };
@@ -171,7 +172,7 @@ async fn f4_caller_that_gives_up_does_not_keep_others_from_the_list() {
     let client = Arc::new(server.serve().await);
     let ask = || {
         let client = client.clone();
-        tokio::spawn(async move { client.volumes.of("volumes", "n0").await.unwrap().len() })
+        tokio::spawn(async move { client.volumes.of("n0").await.unwrap().0.len() })
     };
     let given_up = ask();
     assert_eq!(lists.recv().await.unwrap(), "volumes");
@@ -192,7 +193,7 @@ async fn queued_calls_to_silent_api_fail_with_the_first_timeout() {
     let calls: Vec<_> = (0..MAX_CALLS * 40)
         .map(|_| {
             let client = client.clone();
-            tokio::spawn(async move { client.node("n".into(), "n", &Mutex::default()).await })
+            tokio::spawn(async move { client.node("n", &Mutex::default()).await })
         })
         .collect();
     for look in calls {
@@ -200,7 +201,7 @@ async fn queued_calls_to_silent_api_fail_with_the_first_timeout() {
     }
     assert!(start.elapsed() <= CALL_TIMEOUT * 3, "{:?}", start.elapsed());
     assert!(
-        client.acquire().await.is_ok(),
+        client.calls.acquire().await.is_ok(),
         "the next call queries the API again"
     );
 }
