@@ -85,9 +85,12 @@ fn f8_person_may_confirm_for_an_unresponsive_bmc() {
     let (s, _) = writes(&o, &s, 603);
     assert_eq!((s.step, s.attempt.taint), (Step::Tainting, None));
     let (s, _) = writes(&o, &s, 603);
+    assert_eq!(
+        (s.step, s.attempt.taint),
+        (Step::Draining, Some(TaintOwner::Us))
+    );
     assert_eq!(does(&o, &s, 603), Command::AddTaint);
     node(&mut o).taint = Taint::Ours;
-    let (s, _) = writes(&o, &s, 603);
     o.drain = Some(Drain::default());
     assert_eq!(writes(&o, &s, 603).0.step, Step::PoweringOn);
 }
