@@ -61,7 +61,7 @@ fn bmc_login_failure_reports_the_cause() {
 }
 
 /// A dead BMC, and a person who confirms that the host is off.
-pub(super) fn mk_person() -> (Observation, State) {
+pub(in crate::remediation::tests) fn mk_person() -> (Observation, State) {
     let mut o = mk_held();
     o.silent_since = Some(at(0));
     o.object.confirm_fenced = Some(UID.into());
