@@ -323,11 +323,14 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
     let Shell {
         uid: _,
         loaded,
+        // A process of these worlds reads the record first.
+        unread: _,
         state,
         journal,
         operation,
         node,
         power,
+        is_read_after_end,
         updates,
         access,
         silent_since,
@@ -356,6 +359,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
     let asked = power.as_ref().map(|view| view.asked);
     hash_some(state.as_ref(), h, |state, h| hash_state(state, asked, h));
     (loaded, journal, operation, access, silent_since).hash(h);
+    is_read_after_end.hash(h);
     let evicts = (state.as_ref()).is_some_and(|s| s.step == Step::Evicting);
     hash_some(power.as_ref(), h, |power, h| hash_power(power, evicts, h));
     let Collected { evidence, boot_log } = collected;

@@ -73,7 +73,7 @@ pub use reason::{APPROVE, Reason, WORDS_IGNORED, WordsOfPersons};
 pub use shell::{
     AgentFacts, Begun, FAILURES_TOLD, Follow, KeptReading, LeaseMemory, NodeReading,
     OperationEvent, Pace, REPEAT_PAUSE, ServingChoice, ServingState, Shell, TrackedOperation, Turn,
-    choose_serving,
+    Unread, choose_serving,
 };
 pub use state::{
     AgentId, AgentPin, Attempt, AttemptRecord, CordonedNode, Eviction, HostRef, Mode, Phase,

@@ -127,10 +127,13 @@ pub enum WorkloadList {
 }
 
 impl WorkloadList {
-    /// Of a recorded step.
+    /// Of a recorded step. The drain of a Node begins with its taint.
     #[must_use]
-    pub fn of(step: Option<Step>) -> Self {
+    pub fn of(step: Option<Step>, workload: &WorkloadView) -> Self {
+        let is_untainted =
+            matches!(workload, WorkloadView::Present(node) if node.taint == Taint::Absent);
         match step {
+            Some(Step::Draining) if is_untainted => Self::Nothing,
             Some(Step::Draining) => Self::PodsAndVolumes,
             Some(Step::Evicting | Step::Evicted) => Self::Pods,
             _ => Self::Nothing,

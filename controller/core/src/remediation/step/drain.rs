@@ -2,15 +2,15 @@
 //! F4).
 
 use super::{
-    super::{Drain, DrainPolicy, Reason, State, Step, Taint, TaintOwner, WorkloadView},
-    Decision, Note, StepContext,
+    super::{Drain, DrainPolicy, NodeAction, Reason, State, Step, Taint, TaintOwner, WorkloadView},
+    Command, Decision, Note, StepContext,
     evidence::LatestReading,
 };
 
 impl StepContext<'_> {
     /// Keeps the host off until the Node is drained. The pods of a Node that is gone are waited for
     /// as well.
-    pub(super) fn draining(&self, mut s: State) -> Decision {
+    pub(super) fn draining(&self, s: State) -> Decision {
         if let Some(d) = self.interrupt_hold(&s) {
             return d;
         }
@@ -30,9 +30,7 @@ impl StepContext<'_> {
                     return d;
                 }
                 if node.taint == Taint::Absent {
-                    // The taint was removed: back to Tainting, which proves off first.
-                    s.attempt.taint = Some(TaintOwner::Us);
-                    return self.to(s, Step::Tainting, Reason::Tainting);
+                    return self.untainted(s);
                 }
             }
         }
@@ -66,6 +64,21 @@ impl StepContext<'_> {
                 self.monitor_hold(s, reason, Some(poll))
             }
             (None, _) => self.drained(s, None),
+        }
+    }
+
+    /// Sets the taint that was recorded as ours with this step, on a reading that still proves off (F1). One that was set,
+    /// and that somebody has removed, begins the drain anew; so does a Node that was deleted and is there again.
+    fn untainted(&self, mut s: State) -> Decision {
+        let deletes = s.attempt.node_action.unwrap_or(self.o.node_action) == NodeAction::Delete;
+        let is_recorded = s.attempt.taint == Some(TaintOwner::Us);
+        if !is_recorded || deletes || self.done(&Command::AddTaint) {
+            s.attempt.taint = Some(TaintOwner::Us);
+            return self.to(s, Step::Tainting, Reason::Tainting);
+        }
+        match self.require_off(&s, Reason::Tainting) {
+            Some(d) => d,
+            None => self.act(s, Reason::Tainting, Command::AddTaint),
         }
     }
 

@@ -140,7 +140,7 @@ pub(super) async fn left(
     state: Option<&State>,
     workload: WorkloadView,
 ) -> (WorkloadView, Option<Drain>) {
-    let list = WorkloadList::of(state.map(|s| s.step));
+    let list = WorkloadList::of(state.map(|s| s.step), &workload);
     let (Some(cluster), Some(node)) = (&target.cluster, &target.node) else {
         return (workload, None);
     };

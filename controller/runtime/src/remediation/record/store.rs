@@ -8,8 +8,9 @@ use kube::{
 };
 use rackhand_api::names::GROUP;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
-use super::remediation_state::spec_of;
+use super::remediation_state::{spec_of, sweep::DELETIONS};
 use crate::{
     leader::writer::Writer,
     remediation::{
@@ -34,6 +35,8 @@ pub(crate) struct RecordStore {
     pub(super) served: Arc<Served>,
     pub(super) index: Arc<Index>,
     pub(super) writer: Writer,
+    /// Places for deletions of RemediationStates.
+    pub(super) deletions: Semaphore,
 }
 
 impl RecordStore {
@@ -48,6 +51,7 @@ impl RecordStore {
             served,
             index,
             writer,
+            deletions: Semaphore::new(DELETIONS),
         }
     }
 

@@ -12,12 +12,12 @@ use super::{
 };
 
 /// One step of time in milliseconds.
-pub(super) const TICK: i64 = 500;
+pub(in crate::remediation::tests) const TICK: i64 = 500;
 /// Interval of Ironic's power synchronisation in milliseconds.
 const SYNC: i64 = 40_000;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Power {
+pub(in crate::remediation::tests) enum Power {
     On,
     GoingOff(i64),
     Off,
@@ -25,77 +25,81 @@ pub(super) enum Power {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Host {
-    pub(super) power: Power,
+pub(in crate::remediation::tests) struct Host {
+    pub(in crate::remediation::tests) power: Power,
     /// When the kubelet starts to run.
-    pub(super) up_from: Option<i64>,
-    pub(super) boots: u32,
-    pub(super) offs: u32,
-    pub(super) power_on_repeats: u32,
+    pub(in crate::remediation::tests) up_from: Option<i64>,
+    pub(in crate::remediation::tests) boots: u32,
+    pub(in crate::remediation::tests) offs: u32,
+    pub(in crate::remediation::tests) power_on_repeats: u32,
 }
 
 /// The objects of the workload cluster, and what really runs.
 #[derive(Debug, Clone)]
-pub(super) struct Cluster {
-    pub(super) node: bool,
+pub(in crate::remediation::tests) struct Cluster {
+    pub(in crate::remediation::tests) node: bool,
     /// How often the Node was deleted; it has another UID each time.
-    pub(super) deleted: u32,
-    pub(super) boot_id: u32,
-    pub(super) lease: i64,
-    pub(super) taint: Taint,
+    pub(in crate::remediation::tests) deleted: u32,
+    pub(in crate::remediation::tests) boot_id: u32,
+    pub(in crate::remediation::tests) lease: i64,
+    pub(in crate::remediation::tests) taint: Taint,
     /// Whether this remediation has cordoned the node.
-    pub(super) cordoned: bool,
+    pub(in crate::remediation::tests) cordoned: bool,
     /// The pod that is bound to our node; `Some(true)`: it has a deletionTimestamp.
-    pub(super) pod: Option<bool>,
-    pub(super) volume: bool,
+    pub(in crate::remediation::tests) pod: Option<bool>,
+    pub(in crate::remediation::tests) volume: bool,
     /// Whether the process of the pod runs on our host, whatever the API shows.
-    pub(super) process: bool,
+    pub(in crate::remediation::tests) process: bool,
     /// Whether the pod was started on another node.
-    pub(super) elsewhere: bool,
+    pub(in crate::remediation::tests) elsewhere: bool,
     node_gone_at: Option<i64>,
     pod_gone_at: Option<i64>,
 }
 
-pub(super) struct World {
-    pub(super) now: i64,
-    pub(super) rng: Rng,
-    pub(super) plan: Plan,
+pub(in crate::remediation::tests) struct World {
+    pub(in crate::remediation::tests) now: i64,
+    pub(in crate::remediation::tests) rng: Rng,
+    pub(in crate::remediation::tests) plan: Plan,
     /// The host that is remediated, and another one.
-    pub(super) hosts: [Host; 2],
-    pub(super) cluster: Cluster,
-    pub(super) agent_up: bool,
-    pub(super) agent_holds: bool,
+    pub(in crate::remediation::tests) hosts: [Host; 2],
+    pub(in crate::remediation::tests) cluster: Cluster,
+    pub(in crate::remediation::tests) agent_up: bool,
+    pub(in crate::remediation::tests) agent_holds: bool,
     /// Which agent serves the rack, and which journal it has.
-    pub(super) serving: (u32, u32),
-    pub(super) ops: BTreeMap<String, Op>,
+    pub(in crate::remediation::tests) serving: (u32, u32),
+    pub(in crate::remediation::tests) ops: BTreeMap<String, Op>,
     /// What each agent has in its journal, the newest first.
-    pub(super) journals: BTreeMap<u32, Vec<JournalEntry>>,
+    pub(in crate::remediation::tests) journals: BTreeMap<u32, Vec<JournalEntry>>,
     /// The BareMetalHost, in cooperative mode.
-    pub(super) bmh: Option<BareMetalHostFacts>,
-    pub(super) silent: bool,
-    pub(super) workload_down: bool,
-    pub(super) bmo_down: bool,
+    pub(in crate::remediation::tests) bmh: Option<BareMetalHostFacts>,
+    pub(in crate::remediation::tests) silent: bool,
+    pub(in crate::remediation::tests) workload_down: bool,
+    pub(in crate::remediation::tests) bmo_down: bool,
     /// The power state in Ironic's database.
-    pub(super) stored_on: bool,
-    pub(super) partitioned: bool,
-    pub(super) object: ObjectFacts,
-    pub(super) conflict: bool,
+    pub(in crate::remediation::tests) stored_on: bool,
+    pub(in crate::remediation::tests) partitioned: bool,
+    pub(in crate::remediation::tests) object: ObjectFacts,
+    pub(in crate::remediation::tests) conflict: bool,
     /// CAPM3's own controller works on the object.
-    pub(super) rival: bool,
-    pub(super) escalated: bool,
+    pub(in crate::remediation::tests) rival: bool,
+    pub(in crate::remediation::tests) escalated: bool,
     /// The times of consecutive readings of exactly off.
-    pub(super) said_off: Vec<i64>,
+    pub(in crate::remediation::tests) said_off: Vec<i64>,
     /// When a person has switched the host on.
-    pub(super) meddled_at: Option<i64>,
+    pub(in crate::remediation::tests) meddled_at: Option<i64>,
     /// Whether another controller's hold may have switched the host off once more.
-    pub(super) switched_by_others: bool,
+    pub(in crate::remediation::tests) switched_by_others: bool,
     /// Whether a violation is outside the assumptions, and so does not count.
-    pub(super) excused: bool,
-    pub(super) trace: Vec<String>,
+    pub(in crate::remediation::tests) excused: bool,
+    pub(in crate::remediation::tests) trace: Vec<String>,
 }
 
 impl World {
-    pub(super) fn new(plan: Plan, object: ObjectFacts, bmh: Option<BareMetalHostFacts>) -> Self {
+    pub(in crate::remediation::tests) fn new(
+        plan: Plan,
+        object: ObjectFacts,
+        bmh: Option<BareMetalHostFacts>,
+    ) -> Self {
         let host = Host {
             power: Power::On,
             up_from: Some(0),
@@ -145,7 +149,7 @@ impl World {
         }
     }
 
-    pub(super) fn fail(&self, what: &str) -> ! {
+    pub(in crate::remediation::tests) fn fail(&self, what: &str) -> ! {
         let trace = self.trace.join("\n");
         panic!(
             "{trace}\nseed {} at {} ms: {what}\n{:#?}",
@@ -153,14 +157,14 @@ impl World {
         );
     }
 
-    pub(super) fn log(&mut self, what: &str) {
+    pub(in crate::remediation::tests) fn log(&mut self, what: &str) {
         if self.trace.last().is_none_or(|last| !last.ends_with(what)) {
             self.trace.push(format!("{:>9} {what}", self.now));
         }
     }
 
     /// The agent that serves the rack.
-    pub(super) fn agent_id(&self) -> AgentId {
+    pub(in crate::remediation::tests) fn agent_id(&self) -> AgentId {
         AgentId {
             agent: format!("agent-{}", self.serving.0),
             journal: format!("journal-{}", self.serving.1),
@@ -168,12 +172,12 @@ impl World {
     }
 
     /// Key of an operation at the agent that serves the rack; another agent does not know it.
-    pub(super) fn op_key(&self, id: &str) -> String {
+    pub(in crate::remediation::tests) fn op_key(&self, id: &str) -> String {
         format!("agent-{}: {id}", self.serving.0)
     }
 
     /// The agent that serves the rack notes what it does.
-    pub(super) fn note(&mut self, id: &str, is_off: bool, is_release: bool) {
+    pub(in crate::remediation::tests) fn note(&mut self, id: &str, is_off: bool, is_release: bool) {
         let journal = self.journals.entry(self.serving.0).or_default();
         if journal.iter().all(|entry| entry.id != id || is_release) {
             let entry = JournalEntry {
@@ -188,7 +192,7 @@ impl World {
     }
 
     /// F6: fails if an operation runs at another agent.
-    pub(super) fn alone(&self) {
+    pub(in crate::remediation::tests) fn alone(&self) {
         let mine = self.op_key("");
         let open = self.ops.iter().filter(|(_, op)| op.outcome.is_none());
         let mut others = open.filter(|(key, _)| !key.starts_with(&mine));
@@ -198,35 +202,35 @@ impl World {
     }
 
     /// The host that our BMC really belongs to.
-    pub(super) fn target(&self) -> usize {
+    pub(in crate::remediation::tests) fn target(&self) -> usize {
         usize::from(self.plan.wrong_host)
     }
 
-    pub(super) fn kubelet_up(&self) -> bool {
+    pub(in crate::remediation::tests) fn kubelet_up(&self) -> bool {
         let host = &self.hosts[0];
         matches!(host.power, Power::On | Power::GoingOff(_))
             && host.up_from.is_some_and(|t| t <= self.now)
     }
 
     /// Whether the control plane receives reports of the kubelet.
-    pub(super) fn heard(&self) -> bool {
+    pub(in crate::remediation::tests) fn heard(&self) -> bool {
         self.kubelet_up() && !self.partitioned
     }
 
-    pub(super) fn unknown(&self) -> bool {
+    pub(in crate::remediation::tests) fn unknown(&self) -> bool {
         self.now - self.cluster.lease > 40_000
     }
 
-    pub(super) fn ready(&self) -> bool {
+    pub(in crate::remediation::tests) fn ready(&self) -> bool {
         self.cluster.node && !self.unknown() && !(self.plan.sick && self.hosts[0].boots > 1)
     }
 
     /// Whether the node is ready and was rebooted.
-    pub(super) fn healthy(&self) -> bool {
+    pub(in crate::remediation::tests) fn healthy(&self) -> bool {
         self.ready() && self.hosts[0].boots > 1
     }
 
-    pub(super) fn switch(&mut self, host: usize, on: bool) {
+    pub(in crate::remediation::tests) fn switch(&mut self, host: usize, on: bool) {
         let takes = if on { 1000 } else { self.plan.off_takes };
         let until = self.now + takes;
         let host = &mut self.hosts[host];
@@ -244,7 +248,7 @@ impl World {
         }
     }
 
-    pub(super) fn tick(&mut self) {
+    pub(in crate::remediation::tests) fn tick(&mut self) {
         self.now += TICK;
         while let Some(i) = self.plan.faults.iter().position(|(t, _)| *t <= self.now) {
             let (_, fault) = self.plan.faults.remove(i);
@@ -304,7 +308,10 @@ impl World {
     }
 
     /// A BareMetalHost cannot be changed while the webhook of baremetal-operator is away with it.
-    pub(super) fn refuses_change_of_host(&mut self, command: &Command) -> bool {
+    pub(in crate::remediation::tests) fn refuses_change_of_host(
+        &mut self,
+        command: &Command,
+    ) -> bool {
         let changes_hold = matches!(
             command,
             Command::AddHold | Command::RenewHold | Command::RemoveHold
@@ -325,7 +332,7 @@ impl World {
     }
 
     /// baremetal-operator copies Ironic's state, then requests the power that is wanted.
-    pub(super) fn owner_looks(&mut self) {
+    pub(in crate::remediation::tests) fn owner_looks(&mut self) {
         let target = self.target();
         let (down, silent, lying) = (self.bmo_down, self.silent, self.plan.lying);
         let Some(bmh) = self.bmh.as_mut().filter(|_| !down) else {
@@ -391,7 +398,7 @@ impl World {
     }
 
     /// The pod that is bound to our node. A kubelet that comes back reports about it, which changes its version.
-    pub(super) fn bound_pod(&self) -> Option<BoundPod> {
+    pub(in crate::remediation::tests) fn bound_pod(&self) -> Option<BoundPod> {
         let is_terminating = self.cluster.pod?;
         let mut pod = mk_pod("db-0");
         pod.is_terminating = is_terminating;
@@ -400,7 +407,7 @@ impl World {
     }
 
     /// The API server deletes the pod at once, if it is still that pod. Returns whether it was.
-    pub(super) fn force_delete(&mut self, pod: &PodRef) -> bool {
+    pub(in crate::remediation::tests) fn force_delete(&mut self, pod: &PodRef) -> bool {
         let same = self.bound_pod().is_some_and(|bound| bound.id == *pod);
         if same {
             self.cluster.pod = None;
@@ -409,13 +416,13 @@ impl World {
         same
     }
 
-    pub(super) fn delete_node(&mut self) {
+    pub(in crate::remediation::tests) fn delete_node(&mut self) {
         // Kubernetes removes the pods of a Node that a person deletes, running or not.
         self.excused |= self.cluster.process;
         self.forget_node();
     }
 
-    pub(super) fn forget_node(&mut self) {
+    pub(in crate::remediation::tests) fn forget_node(&mut self) {
         self.cluster.cordoned = false;
         self.cluster.node = false;
         self.cluster.deleted += 1;

@@ -41,13 +41,12 @@ fn failed_node_passes_through_all_steps_in_order() {
     assert_eq!(does(&o, &s, 25), Command::ReadPower);
     o.power = mk_power(25, PowerState::Off);
     let (s, _) = writes(&o, &s, 26);
-    assert_eq!(s.step, Step::Tainting);
+    assert_eq!((s.step, s.attempt.taint), (Step::Tainting, None));
     let (s, _) = writes(&o, &s, 26);
     assert_eq!(s.attempt.taint, Some(TaintOwner::Us));
+    assert_eq!(s.step, Step::Draining);
     assert_eq!(does(&o, &s, 26), Command::AddTaint);
     node(&mut o).taint = Taint::Ours;
-    let (s, _) = writes(&o, &s, 26);
-    assert_eq!(s.step, Step::Draining);
     o.drain = Some(Drain {
         pods: vec![mk_pod("db-0")],
         volumes: vec![],

@@ -4,7 +4,7 @@ use super::{super::*, driver::Run, world::Power};
 
 impl Run {
     /// F1: checks that the taint may be set.
-    pub(super) fn may_taint(&self, state: &State) {
+    pub(in crate::remediation::tests) fn may_taint(&self, state: &State) {
         let w = &self.world;
         let by_person = matches!(state.attempt.off, Some(OffEvidence::Person { .. }));
         let apart = w
@@ -27,7 +27,7 @@ impl Run {
     }
 
     /// F4: drained, or withdrawn before there was a taint.
-    pub(super) fn may_come_on(&self, state: &State) {
+    pub(in crate::remediation::tests) fn may_come_on(&self, state: &State) {
         let w = &self.world;
         let left = w.cluster.pod.is_some() || w.cluster.volume;
         // No workload was moved: withdrawn in time, or a plain power cycle.
@@ -40,7 +40,7 @@ impl Run {
     }
 
     /// F9: nothing begins again after CAPM3's controller was seen, which is not forgotten.
-    pub(super) fn may_follow(&mut self, next: &State) {
+    pub(in crate::remediation::tests) fn may_follow(&mut self, next: &State) {
         let Some(before) = self.state.as_ref().filter(|s| s.rival.is_some()) else {
             return;
         };
@@ -52,7 +52,7 @@ impl Run {
         }
     }
 
-    pub(super) fn judge(&mut self) {
+    pub(in crate::remediation::tests) fn judge(&mut self) {
         let w = &self.world;
         if self.outcome.is_some() && w.ops.values().any(super::bmc::Op::is_open_power_on) {
             w.fail("F9: a power-on is left at the agent");

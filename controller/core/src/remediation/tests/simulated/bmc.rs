@@ -6,7 +6,7 @@ use super::{
 };
 
 #[derive(Debug, Clone)]
-pub(super) struct Op {
+pub(in crate::remediation::tests) struct Op {
     on: bool,
     begun: i64,
     deadline: i64,
@@ -14,12 +14,12 @@ pub(super) struct Op {
     readings: Vec<i64>,
     sent: Vec<i64>,
     taken: Option<i64>,
-    pub(super) cancel: bool,
-    pub(super) outcome: Option<OperationOutcome>,
+    pub(in crate::remediation::tests) cancel: bool,
+    pub(in crate::remediation::tests) outcome: Option<OperationOutcome>,
 }
 
 impl Op {
-    pub(super) fn new(on: bool, now: i64, look: i64, limit: i64) -> Self {
+    pub(in crate::remediation::tests) fn new(on: bool, now: i64, look: i64, limit: i64) -> Self {
         Self {
             on,
             begun: now,
@@ -33,11 +33,11 @@ impl Op {
         }
     }
 
-    pub(super) fn is_open_power_on(&self) -> bool {
+    pub(in crate::remediation::tests) fn is_open_power_on(&self) -> bool {
         self.on && self.outcome.is_none()
     }
 
-    pub(super) fn view(&self) -> OperationView {
+    pub(in crate::remediation::tests) fn view(&self) -> OperationView {
         match &self.outcome {
             None => OperationView::Running,
             Some(outcome) => OperationView::Finished {
@@ -49,7 +49,7 @@ impl Op {
 }
 
 impl World {
-    pub(super) fn read_bmc(&mut self) -> Result<PowerState, String> {
+    pub(in crate::remediation::tests) fn read_bmc(&mut self) -> Result<PowerState, String> {
         if self.silent {
             return Err("the BMC does not answer".into());
         }
@@ -79,7 +79,7 @@ impl World {
         true
     }
 
-    pub(super) fn move_op(&mut self, id: &str) {
+    pub(in crate::remediation::tests) fn move_op(&mut self, id: &str) {
         let Some(mut op) = self.ops.remove(id) else {
             return;
         };
@@ -134,7 +134,11 @@ impl World {
         self.ops.insert(id.to_owned(), op);
     }
 
-    pub(super) fn reading(&self, state: PowerState, when: i64) -> PowerReading {
+    pub(in crate::remediation::tests) fn reading(
+        &self,
+        state: PowerState,
+        when: i64,
+    ) -> PowerReading {
         PowerReading {
             state,
             raw: format!("{state:?}"),

@@ -7,10 +7,10 @@ use super::world::{Power, World};
 
 /// A splitmix64 generator: one seed, one run.
 #[derive(Debug, Clone)]
-pub(super) struct Rng(pub(super) u64);
+pub(in crate::remediation::tests) struct Rng(pub(in crate::remediation::tests) u64);
 
 impl Rng {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(in crate::remediation::tests) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,18 +19,18 @@ impl Rng {
     }
 
     /// From `low` up to, and without, `high`.
-    pub(super) fn range(&mut self, low: i64, high: i64) -> i64 {
+    pub(in crate::remediation::tests) fn range(&mut self, low: i64, high: i64) -> i64 {
         low + i64::try_from(self.next() % u64::try_from(high - low).unwrap()).unwrap()
     }
 
     /// True once in `n`.
-    pub(super) fn one_in(&mut self, n: u64) -> bool {
+    pub(in crate::remediation::tests) fn one_in(&mut self, n: u64) -> bool {
         self.next().is_multiple_of(n)
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Fault {
+pub(in crate::remediation::tests) enum Fault {
     Agent(bool),
     AgentRestart,
     /// The agent is restarted with an empty state directory.
@@ -63,50 +63,50 @@ pub(super) enum Fault {
 
 /// The parameters and faults of one run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Plan {
-    pub(super) seed: u64,
-    pub(super) cooperative: bool,
+pub(in crate::remediation::tests) struct Plan {
+    pub(in crate::remediation::tests) seed: u64,
+    pub(in crate::remediation::tests) cooperative: bool,
     /// The kubelet hangs: its pods still run, and it does not report.
-    pub(super) hung: bool,
+    pub(in crate::remediation::tests) hung: bool,
     /// The BMC belongs to another host.
-    pub(super) wrong_host: bool,
+    pub(in crate::remediation::tests) wrong_host: bool,
     /// The BMC always reports off and does nothing.
-    pub(super) lying: bool,
+    pub(in crate::remediation::tests) lying: bool,
     /// The BMC reports PoweringOff instead of Off.
-    pub(super) stuck: bool,
+    pub(in crate::remediation::tests) stuck: bool,
     /// The BMC never answers.
-    pub(super) silent: bool,
+    pub(in crate::remediation::tests) silent: bool,
     /// No reboot makes the node healthy.
-    pub(super) sick: bool,
-    pub(super) pod_stuck: bool,
-    pub(super) no_volume: bool,
+    pub(in crate::remediation::tests) sick: bool,
+    pub(in crate::remediation::tests) pod_stuck: bool,
+    pub(in crate::remediation::tests) no_volume: bool,
     /// The workload cluster does not know the taint.
-    pub(super) legacy: bool,
-    pub(super) strategy: Strategy,
-    pub(super) on_exhausted: Option<OnExhausted>,
+    pub(in crate::remediation::tests) legacy: bool,
+    pub(in crate::remediation::tests) strategy: Strategy,
+    pub(in crate::remediation::tests) on_exhausted: Option<OnExhausted>,
     /// Whether baremetal-operator has a webhook, without which no BareMetalHost can be changed.
-    pub(super) webhook: bool,
+    pub(in crate::remediation::tests) webhook: bool,
     /// Whether Rackhand deletes the pods.
-    pub(super) deletes_pods: bool,
+    pub(in crate::remediation::tests) deletes_pods: bool,
     /// Whether pods are evicted while the host is on.
-    pub(super) evicts: bool,
+    pub(in crate::remediation::tests) evicts: bool,
     /// Whether evidence is collected before the power-off.
-    pub(super) collects: bool,
+    pub(in crate::remediation::tests) collects: bool,
     /// Policy for a drain that does not end; `None`: the default.
-    pub(super) drain_blocked: Option<DrainPolicy>,
-    pub(super) off_takes: i64,
-    pub(super) boot_takes: i64,
-    pub(super) read_takes: i64,
+    pub(in crate::remediation::tests) drain_blocked: Option<DrainPolicy>,
+    pub(in crate::remediation::tests) off_takes: i64,
+    pub(in crate::remediation::tests) boot_takes: i64,
+    pub(in crate::remediation::tests) read_takes: i64,
     /// The controller crashes once in this many turns; 0: never.
-    pub(super) crash_one_in: u64,
+    pub(in crate::remediation::tests) crash_one_in: u64,
     /// The result of a command is lost once in this many commands; 0: never.
-    pub(super) lose_one_in: u64,
-    pub(super) faults: Vec<(i64, Fault)>,
+    pub(in crate::remediation::tests) lose_one_in: u64,
+    pub(in crate::remediation::tests) faults: Vec<(i64, Fault)>,
 }
 
 impl Plan {
     /// A run in which only the node fails.
-    pub(super) fn calm(cooperative: bool) -> Self {
+    pub(in crate::remediation::tests) fn calm(cooperative: bool) -> Self {
         Self {
             cooperative,
             hung: true,
@@ -117,7 +117,7 @@ impl Plan {
         }
     }
 
-    pub(super) fn random(seed: u64) -> Self {
+    pub(in crate::remediation::tests) fn random(seed: u64) -> Self {
         let mut rng = Rng(seed ^ 0x5eed);
         let r = &mut rng;
         let mut plan = Self {
@@ -195,7 +195,7 @@ impl Plan {
     }
 
     /// The policy of the remediation.
-    pub(super) fn policy(&self) -> Policy {
+    pub(in crate::remediation::tests) fn policy(&self) -> Policy {
         let usual = super::driver::policy();
         Policy {
             strategy: self.strategy,
@@ -213,7 +213,7 @@ impl Plan {
     }
 
     /// A random run with a random strategy and policy.
-    pub(super) fn random_strategy(seed: u64) -> Self {
+    pub(in crate::remediation::tests) fn random_strategy(seed: u64) -> Self {
         let mut plan = Self::random(seed);
         let mut rng = Rng(seed ^ 0xca11);
         let r = &mut rng;
@@ -243,13 +243,13 @@ impl Plan {
     }
 
     /// Whether a fault of this run never ends.
-    pub(super) fn for_good(&self) -> bool {
+    pub(in crate::remediation::tests) fn for_good(&self) -> bool {
         self.silent || self.stuck || self.pod_stuck || self.lying
     }
 }
 
 impl World {
-    pub(super) fn apply(&mut self, fault: Fault) {
+    pub(in crate::remediation::tests) fn apply(&mut self, fault: Fault) {
         self.log(&format!("*** {fault:?}"));
         match fault {
             Fault::Agent(down) => self.agent_up = !down,

@@ -18,7 +18,7 @@ const END: i64 = 1_800_000;
 /// Most turns without any time passing.
 const TURNS: u32 = 30;
 
-pub(super) fn policy() -> Policy {
+pub(in crate::remediation::tests) fn policy() -> Policy {
     let s = std::time::Duration::from_secs;
     Policy {
         boot_timeout: s(120),
@@ -31,15 +31,15 @@ pub(super) fn policy() -> Policy {
     }
 }
 
-pub(super) fn time(ms: i64) -> Timestamp {
+pub(in crate::remediation::tests) fn time(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(1_800_000_000_000 + ms).unwrap()
 }
 
 /// Where a crash is forced: before or after the n-th turn's effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct CrashAt {
-    pub(super) due: u32,
-    pub(super) after: bool,
+pub(in crate::remediation::tests) struct CrashAt {
+    pub(in crate::remediation::tests) due: u32,
+    pub(in crate::remediation::tests) after: bool,
 }
 
 /// The changes that wake the driver.
@@ -53,31 +53,31 @@ struct Events {
     operation: Option<bool>,
 }
 
-pub(super) struct Run {
-    pub(super) world: World,
+pub(in crate::remediation::tests) struct Run {
+    pub(in crate::remediation::tests) world: World,
     /// The state stored in the object, which survives a crash.
-    pub(super) state: Option<State>,
-    pub(super) completed: BTreeSet<Command>,
-    pub(super) pod_deletions: PodDeletions,
-    pub(super) evictions: Evictions,
-    pub(super) collected: Collected,
-    pub(super) power: Option<PowerView>,
-    pub(super) silent: Option<Timestamp>,
-    pub(super) lease: Option<(i64, i64)>,
+    pub(in crate::remediation::tests) state: Option<State>,
+    pub(in crate::remediation::tests) completed: BTreeSet<Command>,
+    pub(in crate::remediation::tests) pod_deletions: PodDeletions,
+    pub(in crate::remediation::tests) evictions: Evictions,
+    pub(in crate::remediation::tests) collected: Collected,
+    pub(in crate::remediation::tests) power: Option<PowerView>,
+    pub(in crate::remediation::tests) silent: Option<Timestamp>,
+    pub(in crate::remediation::tests) lease: Option<(i64, i64)>,
     wake: Option<i64>,
     seen: Option<Events>,
     last: Option<Command>,
-    pub(super) turns: u32,
+    pub(in crate::remediation::tests) turns: u32,
     /// Whether this turn may crash at random; at every turn crashes are forced by the tests of crashes.
     crashes_at_random: bool,
-    pub(super) crashes: Vec<CrashAt>,
-    pub(super) outcome: Option<RemediationOutcome>,
-    pub(super) reason: Reason,
-    pub(super) commands: Vec<Command>,
+    pub(in crate::remediation::tests) crashes: Vec<CrashAt>,
+    pub(in crate::remediation::tests) outcome: Option<RemediationOutcome>,
+    pub(in crate::remediation::tests) reason: Reason,
+    pub(in crate::remediation::tests) commands: Vec<Command>,
 }
 
 impl Run {
-    pub(super) fn new(plan: Plan) -> Self {
+    pub(in crate::remediation::tests) fn new(plan: Plan) -> Self {
         let object = ObjectFacts {
             ended_by_copy: None,
             made_by_check: None,
@@ -125,13 +125,13 @@ impl Run {
         }
     }
 
-    pub(super) fn go(&mut self) {
+    pub(in crate::remediation::tests) fn go(&mut self) {
         self.go_until(END);
         self.judge();
     }
 
     /// Goes on until this time, or the end of the remediation.
-    pub(super) fn go_until(&mut self, end: i64) {
+    pub(in crate::remediation::tests) fn go_until(&mut self, end: i64) {
         while self.world.now < end && self.outcome.is_none() {
             self.world.tick();
             let mut turns = 0;

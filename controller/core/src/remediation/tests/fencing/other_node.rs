@@ -380,8 +380,9 @@ fn f14_machine_that_joins_after_the_power_on_is_waited_for() {
 
 #[test]
 fn f14_nodes_are_compared_live_once_the_lease_is_quiet_and_the_taint_is_next() {
-    let comparison =
-        |s: &State, o: &Observation, now| node_comparison(Some(s), None, &o.workload, at(now));
+    let comparison = |s: &State, o: &Observation, now| {
+        node_comparison(Some(s), (None, false), &o.workload, at(now))
+    };
     let mut o = mk_held();
     // Kubernetes reports by itself that a kubelet has been silent for long enough.
     node(&mut o).ready_unknown = false;

@@ -61,7 +61,7 @@ fn bmc_login_failure_reports_the_cause() {
 }
 
 /// A dead BMC, and a person who confirms that the host is off.
-pub(super) fn mk_person() -> (Observation, State) {
+pub(in crate::remediation::tests) fn mk_person() -> (Observation, State) {
     let mut o = mk_held();
     o.silent_since = Some(at(0));
     o.object.confirm_fenced = Some(UID.into());
@@ -85,9 +85,12 @@ fn f8_person_may_confirm_for_an_unresponsive_bmc() {
     let (s, _) = writes(&o, &s, 603);
     assert_eq!((s.step, s.attempt.taint), (Step::Tainting, None));
     let (s, _) = writes(&o, &s, 603);
+    assert_eq!(
+        (s.step, s.attempt.taint),
+        (Step::Draining, Some(TaintOwner::Us))
+    );
     assert_eq!(does(&o, &s, 603), Command::AddTaint);
     node(&mut o).taint = Taint::Ours;
-    let (s, _) = writes(&o, &s, 603);
     o.drain = Some(Drain::default());
     assert_eq!(writes(&o, &s, 603).0.step, Step::PoweringOn);
 }

@@ -10,14 +10,14 @@ use super::{
 };
 
 impl Run {
-    pub(super) fn note_lease(&mut self) {
+    pub(in crate::remediation::tests) fn note_lease(&mut self) {
         let w = &self.world;
         if !w.workload_down && self.lease.is_none_or(|(lease, _)| lease != w.cluster.lease) {
             self.lease = Some((w.cluster.lease, w.now));
         }
     }
 
-    pub(super) fn observe(&mut self) -> Observation {
+    pub(in crate::remediation::tests) fn observe(&mut self) -> Observation {
         let w = &self.world;
         let id = self.state.as_ref().and_then(|s| operation_id(UID, s));
         let workload = if w.workload_down {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{super::*, build::*};
 
-pub(super) const STEPS: [Step; 16] = [
+pub(in crate::remediation::tests) const STEPS: [Step; 16] = [
     Step::Pending,
     Step::Holding,
     Step::PoweringOff,
