@@ -341,9 +341,9 @@ impl World {
 
     /// A host that somebody wants emptied and left on is not switched off for that, whatever becomes of its Node.
     pub(crate) fn judge_left_on(&mut self, name: &str, by: &str) {
-        let mut remediations = self.remediations_of(name).peekable();
-        let is_alone = remediations.peek().is_some();
-        if is_alone && remediations.all(|(_, object)| is_left_on(object)) {
+        let remediations = self.remediations_of(name);
+        let left_on: Vec<bool> = remediations.map(|(_, object)| is_left_on(object)).collect();
+        if !left_on.is_empty() && !left_on.contains(&false) {
             self.violate(format!(
                 "maintenance: {name} is switched off by {by}, and was to be left on"
             ));
