@@ -74,7 +74,7 @@ pub async fn left_on(w: &World) -> Result<()> {
     let back = w.change("mute-1", json!({ "powerOff": false })).await;
     let refused = back.err().map_or_else(String::new, |e| format!("{e:#}"));
     ensure!(refused.contains("can only be changed to true"), "{refused}");
-    let is_off = |object: &Value| message(object).contains("confirmed off");
+    let is_off = |object: &Value| message(object).contains("is confirmed off, and is kept off");
     w.wait("mute-1", "parked and off", is_off).await?;
     ensure!(host.real_power() == PowerState::Off, "it is off");
     ensure!(
