@@ -93,11 +93,13 @@ pub enum Breakage {
     BudgetOverruled,
     EvictionUnguarded,
     DeadAwaited,
+    ParkedCut,
+    LeftOnCut,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 68] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -164,6 +166,8 @@ impl Breakage {
         Self::BudgetOverruled,
         Self::EvictionUnguarded,
         Self::DeadAwaited,
+        Self::ParkedCut,
+        Self::LeftOnCut,
     ];
 
     /// The breakage in words, as reports print it.
@@ -237,6 +241,8 @@ impl Breakage {
             Self::BudgetOverruled => "a pod is deleted where its eviction is forbidden",
             Self::EvictionUnguarded => "the Node is not read again before an eviction",
             Self::DeadAwaited => "the pods of a host that has failed are waited for",
+            Self::ParkedCut => "a parked host is cut",
+            Self::LeftOnCut => "a host that is to stay on is cut before it is parked",
         }
     }
 
@@ -263,7 +269,7 @@ impl Breakage {
             Self::UpdateUnread => (false, &[Fault::FlashBegins]),
             Self::ForeignUncordoned | Self::ForeignCordonTaken => (false, &[Fault::Cordoned]),
             Self::EvictionUnguarded => (false, &[Fault::NodeReplaced]),
-            Self::DeadAwaited => (false, &[Fault::Hangs]),
+            Self::DeadAwaited | Self::ParkedCut | Self::LeftOnCut => (false, &[Fault::Hangs]),
             Self::CancelIgnored => (false, &[Fault::Deleted]),
             Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
             Self::JournalBelieved => (false, &[Fault::Deleted, Fault::JournalWiped]),

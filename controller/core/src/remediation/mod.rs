@@ -53,6 +53,7 @@ pub use observation::other_nodes::{
 };
 pub use observation::pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};
 pub use observation::power::{PowerReading, PowerState, PowerView};
+use observation::workload_view::list;
 pub use observation::workload_view::{
     BoundVolume, Drain, LeaseFacts, NodeFacts, Taint, WorkloadList, WorkloadView, renewal_limit,
 };
@@ -75,6 +76,7 @@ pub use shell::{
     OperationEvent, Pace, REPEAT_PAUSE, ServingChoice, ServingState, Shell, TrackedOperation, Turn,
     Unread, choose_serving,
 };
+use state::keep_names;
 pub use state::{
     AgentId, AgentPin, Attempt, AttemptRecord, CordonedNode, Eviction, HostRef, Mode, Phase,
     PinnedNode, Progress, RefusedEntry, State, Step, TaintOwner, before_first_off, on_wall,

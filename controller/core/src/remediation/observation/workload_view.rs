@@ -216,7 +216,8 @@ impl Drain {
 /// Names listed in one message.
 const NAMES: usize = 5;
 
-pub(super) fn list(one: &str, many: &str, names: &[String]) -> Option<String> {
+/// How many there are, and the first of them by name; `None` if there are none.
+pub(in crate::remediation) fn list(one: &str, many: &str, names: &[String]) -> Option<String> {
     let shown: Vec<&str> = names.iter().take(NAMES).map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMES);
     let more = if more > 0 {

@@ -377,8 +377,21 @@ impl Shell {
 
     /// Records what the API server answered to the eviction of a pod.
     pub fn pod_evicted(&mut self, pod: PodRef, result: EvictionResult, at: Timestamp) {
-        let answer = EvictionAnswer { at, result };
-        self.evictions.answers.insert(pod.uid, answer);
+        let uid = pod.uid.clone();
+        let answer = EvictionAnswer { pod, at, result };
+        self.evictions.answers.insert(uid, answer);
+    }
+
+    /// Whether the Node with this UID was cordoned for this remediation before, as far as this process knows: somebody
+    /// else has removed that since.
+    #[must_use]
+    pub fn has_cordoned(&self, node: &str) -> bool {
+        let is_emptied = (self.state.as_ref()).is_some_and(|s| {
+            let recorded = s.cordoned.as_ref().is_some_and(|c| c.uid == node);
+            s.step == Step::Evicted && recorded
+        });
+        let cordon = Command::Cordon { node: node.into() };
+        is_emptied || self.completed.contains(&cordon)
     }
 
     /// Records what was collected before the power-off.

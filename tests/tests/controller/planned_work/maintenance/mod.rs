@@ -37,6 +37,7 @@ fn racks() -> Vec<RackSpec> {
                 "hand-1",
                 "crash-1",
                 "on-1",
+                "mute-1",
                 "abort-1",
                 "wait-1",
                 "edit-1",
@@ -73,6 +74,10 @@ async fn maintenance_parks_hosts_and_takes_everything_back() {
         life::by_hand(w),
     );
     all.add("host_that_stays_on_is_emptied", pods::stays_on(w));
+    all.add(
+        "silent_host_that_is_left_on_is_not_cut_before_a_person_says_so",
+        pods::left_on(w),
+    );
     all.add("abort_switches_nothing_and_uncordons", pods::aborts(w));
     all.add(
         "wait_names_the_budget_until_a_person_decides",

@@ -46,6 +46,7 @@ fn mk_evicting(ready: bool, seconds: i64) -> State {
         left: None,
         moved: at(0),
         evicted: 0,
+        pods: vec![],
         finished: false,
     }));
     s
@@ -63,6 +64,7 @@ fn keep_alive(o: &mut Observation, now: i64) {
 
 fn answer(o: &mut Observation, pod: &str, now: i64, result: EvictionResult) {
     let answer = EvictionAnswer {
+        pod: mk_pod(pod).id,
         at: at(now),
         result,
     };
@@ -430,13 +432,19 @@ fn strategy_evict_keeps_the_host_on_and_its_node_cordoned_until_it_is_deleted() 
 }
 
 #[test]
-fn f1_host_that_fails_before_its_pods_have_left_is_fenced_by_strategy_evict_too() {
+fn f1_host_that_a_check_empties_is_fenced_if_it_fails_before_its_pods_have_left() {
     let mut o = mk_cordoned();
     policy(&mut o).strategy = Strategy::Evict;
+    o.object.made_by_check = Some(at(-60));
     let mut s = mk_evicting(true, 300);
     s.strategy = Strategy::Evict;
     (node(&mut o).ready, node(&mut o).ready_unknown) = (false, true);
     assert_eq!(writes(&o, &s, 50).0.step, Step::Holding);
+    s.step = Step::Evicted;
+    assert_eq!(writes(&o, &s, 50).0.step, Step::Holding);
+    let mut begun = pending();
+    begun.node_was_down = true;
+    assert_eq!(writes(&o, &begun, 50).0.step, Step::Holding);
     let mut drained = mk_state(Step::Draining);
     drained.strategy = Strategy::Evict;
     let mut o = mk_held();
@@ -444,6 +452,262 @@ fn f1_host_that_fails_before_its_pods_have_left_is_fenced_by_strategy_evict_too(
     o.power = mk_power(10, PowerState::Off);
     o.drain = Some(Drain::default());
     assert_eq!(writes(&o, &drained, 10).0.step, Step::Fenced);
+}
+
+/// A host that a person has asked to be emptied and left on, whose Node is Unknown since second 5.
+fn mk_silent() -> Observation {
+    let mut o = mk_cordoned();
+    policy(&mut o).strategy = Strategy::Evict;
+    policy(&mut o).eviction_blocked = EvictionPolicy::Wait;
+    let n = node(&mut o);
+    (n.ready, n.ready_unknown, n.ready_since) = (false, true, Some(at(5)));
+    o
+}
+
+fn mk_left_on(step: Step) -> State {
+    let mut s = mk_evicting(true, 300);
+    (s.step, s.strategy) = (step, Strategy::Evict);
+    s
+}
+
+#[test]
+fn host_that_is_left_on_is_not_switched_however_long_its_node_is_silent() {
+    let policies = [
+        EvictionPolicy::Wait,
+        EvictionPolicy::Proceed,
+        EvictionPolicy::Abort,
+    ];
+    let beginnings = [
+        pending(),
+        mk_left_on(Step::Evicting),
+        mk_left_on(Step::Evicted),
+    ];
+    for (blocked, begun) in policies
+        .into_iter()
+        .flat_map(|policy| beginnings.clone().map(|s| (policy, s)))
+    {
+        for power in [PowerState::On, PowerState::Off] {
+            let mut o = mk_silent();
+            policy(&mut o).eviction_blocked = blocked;
+            let mut s = begun.clone();
+            for now in 0..500 {
+                o.power = mk_power(now, power);
+                let d = decide(&o, Some(&s), at(now));
+                match d.next {
+                    Next::Write => s = d.state,
+                    Next::Do(command) => {
+                        let harmless = matches!(
+                            command,
+                            Command::Uncordon { .. }
+                                | Command::RemoveHold
+                                | Command::UnblockMove
+                                | Command::RemoveFinalizer(_)
+                        );
+                        assert!(harmless, "{blocked:?} {:?}: {command:?}", begun.step);
+                        if matches!(command, Command::Uncordon { .. }) {
+                            node(&mut o).cordon = Cordon::Absent;
+                        }
+                        o.completed.insert(command);
+                    }
+                    Next::Wait(_) | Next::Done(_) => {}
+                }
+                assert!(!s.agent_holds && s.step != Step::Holding, "{blocked:?}");
+            }
+            let expected = match (blocked, begun.step) {
+                (_, Step::Evicted) | (EvictionPolicy::Proceed, _) => Step::Evicted,
+                (EvictionPolicy::Wait, _) => Step::Evicting,
+                (EvictionPolicy::Abort, _) => Step::Blocked,
+            };
+            assert_eq!(s.step, expected, "{blocked:?} from {:?}", begun.step);
+        }
+    }
+}
+
+#[test]
+fn silent_host_that_is_left_on_says_which_pods_wait_since_when_and_what_to_do() {
+    for step in [Step::Evicting, Step::Evicted] {
+        let o = mk_silent();
+        let (reason, _) = waits(&o, &mk_left_on(step), 50);
+        assert_eq!(reason.label(), "SilentHostLeftOn");
+        assert!(reason.is_blocked());
+        let text = reason.to_string();
+        for part in [
+            &*format!("node node-7 is shown as Unknown since {}", at(5)),
+            "2 pods (shop/db-1, shop/db-0)",
+            "powerOff true",
+            "end the maintenance",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+    // A kubelet that comes back finds its Node cordoned, and only once health checks are told.
+    for step in [Step::Evicting, Step::Evicted] {
+        let mut o = mk_silent();
+        node(&mut o).cordon = Cordon::Absent;
+        let cordon = Command::Cordon { node: N7.into() };
+        assert_eq!(does(&o, &mk_left_on(step), 50), cordon);
+    }
+    let mut o = mk_silent();
+    node(&mut o).cordon = Cordon::Absent;
+    o.conflict = Some(Reason::WaitingForMarks("HostMaintenance ns/m".into()));
+    let (reason, _) = waits(&o, &mk_left_on(Step::Evicting), 50);
+    assert_eq!(reason.label(), "WaitingForMarks");
+    // What has left, waits for nothing.
+    let mut o = mk_silent();
+    o.drain = Some(Drain::default());
+    assert_eq!(waits(&o, &mk_left_on(Step::Evicted), 50).0, Reason::Evicted);
+    assert_eq!(
+        writes(&o, &mk_left_on(Step::Evicting), 50).0.step,
+        Step::Evicted
+    );
+}
+
+#[test]
+fn person_who_changes_the_strategy_has_a_host_switched_that_was_left_on() {
+    for step in [Step::Evicting, Step::Evicted] {
+        let mut o = mk_silent();
+        policy(&mut o).strategy = Strategy::PowerOff;
+        let mut s = mk_left_on(step);
+        s.attempt.eviction.as_mut().unwrap().evicted = 2;
+        let (s, _) = writes(&o, &s, 50);
+        assert_eq!((s.step, s.strategy), (Step::Evicting, Strategy::PowerOff));
+        assert_eq!(
+            s.policy.as_ref().map(|p| p.strategy),
+            Some(Strategy::PowerOff)
+        );
+        assert_eq!(writes(&o, &s, 50).0.step, Step::Holding);
+        // The pods of a host that works leave first, and in the time that they have.
+        let n = node(&mut o);
+        (n.ready, n.ready_unknown) = (true, false);
+        keep_alive(&mut o, 50);
+        o.power = mk_power(50, PowerState::On);
+        let mut s = s;
+        if step == Step::Evicted {
+            s = writes(&o, &s, 50).0;
+        }
+        assert_eq!(does(&o, &s, 50), eviction(&["db-0", "db-1"]));
+        let eviction = s.attempt.eviction.as_ref().unwrap();
+        let until = match step {
+            Step::Evicted => 350,
+            _ => 300,
+        };
+        assert_eq!((eviction.evicted, eviction.until), (2, at(until)));
+    }
+    // Nothing else switches it, and nobody takes a power-off back this way.
+    let mut o = mk_cordoned();
+    policy(&mut o).strategy = Strategy::Evict;
+    o.power = mk_power(1, PowerState::On);
+    keep_alive(&mut o, 1);
+    let mut s = mk_evicting(true, 300);
+    s.strategy = Strategy::PowerOff;
+    assert_eq!(does(&o, &s, 1), eviction(&["db-0", "db-1"]));
+}
+
+#[test]
+fn f6_host_that_was_emptied_is_in_the_hands_of_its_remediation() {
+    for step in [Step::Evicting, Step::Evicted] {
+        assert_eq!(Progress::of(Some(&mk_left_on(step))), Progress::Begun);
+    }
+}
+
+#[test]
+fn event_names_the_pods_of_a_failed_host_whose_budget_forbade_their_eviction() {
+    let mut o = mk_cordoned();
+    o.drain.as_mut().unwrap().pods = (0..20).map(|i| mk_running(&format!("db-{i:02}"))).collect();
+    for i in 0..9 {
+        let blocked = EvictionResult::Blocked("shop/db".into());
+        answer(&mut o, &format!("db-{i:02}"), 10, blocked);
+    }
+    answer(&mut o, "db-19", 10, EvictionResult::Evicted);
+    (node(&mut o).ready, node(&mut o).ready_unknown) = (false, true);
+    let d = decide(&o, Some(&mk_evicting(true, 300)), at(50));
+    assert_eq!((d.next, d.state.step), (Next::Write, Step::Holding));
+    let [note] = &*d.notes else {
+        panic!("{:?}", d.notes);
+    };
+    assert_eq!((note.warning, note.reason), (true, "FailedWithPods"));
+    let text = &note.message;
+    assert!(
+        text.contains(
+            "PodDisruptionBudget shop/db forbade the eviction of 9 pods (shop/db-00, shop/db-01, shop/db-02, shop/db-03, \
+             shop/db-04 and 4 more)"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("20 pods ("), "{text}");
+    // What was evicted before is on record.
+    let eviction = d.state.attempt.eviction.unwrap();
+    assert_eq!(
+        (eviction.evicted, &*eviction.pods),
+        (1, &["shop/db-19".to_owned()][..])
+    );
+    // Nothing is said where nothing is left.
+    o.drain = Some(Drain::default());
+    let d = decide(&o, Some(&mk_evicting(true, 300)), at(50));
+    assert!(d.notes.iter().all(|note| !note.warning), "{:?}", d.notes);
+}
+
+#[test]
+fn pods_of_a_node_that_is_deleted_are_waited_for_until_they_are_gone() {
+    let mut o = mk_cordoned();
+    o.workload = WorkloadView::Missing {
+        name: "node-7".into(),
+    };
+    policy(&mut o).eviction_blocked = EvictionPolicy::Wait;
+    let s = mk_evicting(true, 300);
+    assert_eq!(waits(&o, &s, 10).0.label(), "Evicting");
+    assert_eq!(waits(&o, &s, 300).0.label(), "EvictionWaits");
+    policy(&mut o).eviction_blocked = EvictionPolicy::Abort;
+    assert_eq!(writes(&o, &s, 300).1.label(), "EvictionAborted");
+    policy(&mut o).eviction_blocked = EvictionPolicy::Proceed;
+    assert_eq!(waits(&o, &s, 10).0.label(), "Evicting");
+    assert_eq!(writes(&o, &s, 300).1.label(), "EvictionUnfinished");
+    o.drain = Some(Drain::default());
+    assert_eq!(writes(&o, &s, 10).0.step, Step::Holding);
+}
+
+#[test]
+fn finalizers_that_keep_a_pod_are_named() {
+    let mut o = mk_cordoned();
+    keep_alive(&mut o, 10);
+    policy(&mut o).eviction_blocked = EvictionPolicy::Wait;
+    let pod = &mut o.drain.as_mut().unwrap().pods[0];
+    (pod.is_terminating, pod.has_finalizers) = (true, true);
+    o.drain.as_mut().unwrap().pods.truncate(1);
+    let (reason, _) = waits(&o, &mk_evicting(true, 5), 10);
+    let text = reason.to_string();
+    assert!(
+        text.contains("kept by the finalizers of shop/db-1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn first_pods_that_were_evicted_and_deleted_are_on_record_by_name() {
+    let mut o = mk_cordoned();
+    o.drain = Some(Drain::default());
+    for i in 0..12 {
+        answer(&mut o, &format!("db-{i:02}"), 1, EvictionResult::Evicted);
+    }
+    answer(&mut o, "db-99", 1, EvictionResult::Gone);
+    let (mut s, _) = writes(&o, &mk_evicting(true, 300), 2);
+    let eviction = s.attempt.eviction.as_ref().unwrap();
+    let first: Vec<String> = (0..5).map(|i| format!("shop/db-{i:02}")).collect();
+    assert_eq!((eviction.evicted, &eviction.pods), (12, &first));
+    s.record_attempt(Reason::BootTimeout, at(9));
+    let record = s.attempts.last().unwrap();
+    assert_eq!((record.pods_evicted, &record.evicted_pods), (12, &first));
+}
+
+#[test]
+fn cordon_that_somebody_removes_is_told_from_the_first_one() {
+    let mut shell = Shell::new(UID);
+    shell.written(Some(&mk_evicting(true, 300)));
+    assert!(!shell.has_cordoned(N7));
+    shell.done(&Command::Cordon { node: N7.into() });
+    assert!(shell.has_cordoned(N7) && !shell.has_cordoned("n8"));
+    shell.written(Some(&mk_left_on(Step::Evicted)));
+    assert!(shell.has_cordoned(N7) && !shell.has_cordoned("n8"));
 }
 
 #[test]

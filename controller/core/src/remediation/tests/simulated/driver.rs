@@ -472,6 +472,7 @@ impl Run {
                 for pod in pods {
                     w.cluster.pod = w.cluster.pod.map(|_| true);
                     let answer = EvictionAnswer {
+                        pod: pod.clone(),
                         at: time(w.now),
                         result: EvictionResult::Evicted,
                     };

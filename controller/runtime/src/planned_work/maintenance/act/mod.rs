@@ -296,7 +296,8 @@ pub(super) fn is_outdated(stored: &StoredMaintenance, remediation: &DynamicObjec
     let wanted = changeable(stored);
     let made = &remediation.data["spec"]["strategy"];
     !wanted.is_null()
-        && (made["evictionPolicy"] != wanted["evictionPolicy"]
+        && (wanted.get("type").is_some_and(|kind| made["type"] != *kind)
+            || made["evictionPolicy"] != wanted["evictionPolicy"]
             || made["timeouts"]["softOffSeconds"] != wanted["timeouts"]["softOffSeconds"])
 }
 
@@ -304,13 +305,18 @@ pub(super) fn is_outdated(stored: &StoredMaintenance, remediation: &DynamicObjec
 /// decided as it began.
 fn changeable(stored: &StoredMaintenance) -> Value {
     let strategy = strategy(stored);
-    match strategy.is_null() {
-        true => strategy,
-        false => json!({
-            "evictionPolicy": strategy["evictionPolicy"],
-            "timeouts": { "softOffSeconds": strategy["timeouts"]["softOffSeconds"] },
-        }),
+    if strategy.is_null() {
+        return strategy;
     }
+    let mut changeable = json!({
+        "evictionPolicy": strategy["evictionPolicy"],
+        "timeouts": { "softOffSeconds": strategy["timeouts"]["softOffSeconds"] },
+    });
+    // A host that was to be left on may be switched after all, never the other way round.
+    if stored.spec.as_ref().is_ok_and(|(spec, _)| spec.power_off) {
+        changeable["type"] = strategy["type"].clone();
+    }
+    changeable
 }
 
 /// Changes the strategy of the remediation to that of the spec.

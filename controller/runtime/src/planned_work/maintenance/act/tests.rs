@@ -101,7 +101,7 @@ fn only_what_may_be_changed_while_it_runs_is_compared_with_the_remediation() {
     ] {
         assert!(is_outdated(&stored(&changed), &body), "{changed}");
         let patch = changeable(&stored(&changed));
-        assert!(patch["type"].is_null(), "{patch}");
+        assert_eq!(patch["type"], "PowerOff", "{patch}");
         assert!(patch["timeouts"]["evictionSeconds"].is_null(), "{patch}");
     }
     for other in [
@@ -110,6 +110,19 @@ fn only_what_may_be_changed_while_it_runs_is_compared_with_the_remediation() {
     ] {
         assert!(!is_outdated(&stored(&other), &body), "{other}");
     }
+}
+
+#[test]
+fn only_a_host_that_was_left_on_is_switched_after_all() {
+    let on = stored(&json!({ "node": "n1", "reason": "fan", "powerOff": false }));
+    let off = stored(&json!({ "node": "n1", "reason": "fan", "powerOff": true }));
+    let body =
+        |stored: &StoredMaintenance| remediation_body(&key(), stored, &subject(), None, None);
+    assert!(!is_outdated(&on, &body(&on)));
+    assert!(is_outdated(&off, &body(&on)), "a person has changed it");
+    assert_eq!(changeable(&off)["type"], "PowerOff");
+    assert!(!is_outdated(&on, &body(&off)));
+    assert!(changeable(&on)["type"].is_null());
 }
 
 #[test]

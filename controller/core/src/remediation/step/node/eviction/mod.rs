@@ -2,7 +2,10 @@
 //!
 //! Invariants: a pod leaves through the Eviction API alone, so that no PodDisruptionBudget is overruled here; nothing is
 //! held, and nothing is switched, in these steps, so that a remediation leaves them as it leaves Pending; a host on which
-//! nothing can end a pod any more is not waited for.
+//! nothing can end a pod any more is not waited for, unless it is to be left on.
+
+mod left;
+mod left_on;
 
 use std::time::Duration;
 
@@ -14,7 +17,6 @@ use super::super::{
         Reason, State, Step, Strategy, WorkloadView,
     },
     Command, Decision, Note, RECHECK, StepContext, after,
-    fenced::FENCED_WATCH,
 };
 
 /// Time for the pods of a Node that is not Ready and whose kubelet answers.
@@ -27,15 +29,13 @@ const AGAIN: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_secs(2);
 /// Pods of one command. The Node is read again before each.
 const BATCH: usize = 32;
-/// Budgets and refusals that one message names.
-const NAMED: usize = 5;
 
 /// Whether the pods of the Node can leave it.
 enum Outlook<'a> {
     /// A kubelet ends pods that are evicted.
     Alive(&'a NodeFacts),
     /// Nothing on the host ends a pod any more.
-    Dead,
+    Dead(&'a NodeFacts),
     /// There is no Node.
     NoNode,
     /// It cannot be read.
@@ -54,7 +54,10 @@ impl StepContext<'_> {
         let ready = match self.outlook(&s) {
             _ if !evicts && !keeps_on => return self.to(s, Step::Holding, Reason::Started),
             Outlook::NoNode if keeps_on => return self.to(s, Step::Evicted, Reason::Evicted),
-            Outlook::Dead | Outlook::NoNode => return self.to(s, Step::Holding, Reason::Started),
+            Outlook::Dead(_) if self.is_left_on(&s) => false,
+            Outlook::Dead(_) | Outlook::NoNode => {
+                return self.to(s, Step::Holding, Reason::Started);
+            }
             Outlook::Unknown(_) if !self.is_patient(&s) => {
                 return self.to(s, Step::Holding, Reason::Started);
             }
@@ -63,21 +66,29 @@ impl StepContext<'_> {
         };
         // A Node that becomes Ready meanwhile is back (F11).
         s.node_was_down |= !ready;
-        s.attempt.eviction = Some(Box::new(Eviction {
+        s.attempt.eviction = Some(Box::new(self.new_eviction(ready)));
+        self.to(self.with_cordon(s), Step::Evicting, Reason::Started)
+    }
+
+    fn new_eviction(&self, ready: bool) -> Eviction {
+        Eviction {
             until: self.eviction_until(self.now, ready),
             ready,
             left: None,
             moved: self.now,
             evicted: 0,
+            pods: Vec::new(),
             finished: false,
-        }));
-        self.to(self.with_cordon(s), Step::Evicting, Reason::Started)
+        }
     }
 
     /// Cordons the Node, and evicts its pods until none is left or their time is over.
     pub(in crate::remediation::step) fn evicting(&self, s: State) -> Decision {
         if let Some(d) = self.leave_eviction(&s).or_else(|| self.add_finalizer(&s)) {
             return d;
+        }
+        if let Some(s) = self.with_wish_to_switch(&s) {
+            return self.quiet_write(s, Reason::Evicting("the pods of the node".into()));
         }
         let Some(eviction) = s.attempt.eviction.clone() else {
             return self.end_eviction(s, String::new());
@@ -87,8 +98,11 @@ impl StepContext<'_> {
                 Some(d) => d,
                 None => self.evict_from(s, node, &eviction),
             },
-            Outlook::Dead => self.to(s, Step::Holding, Reason::Holding),
-            Outlook::NoNode => self.end_eviction(s, String::new()),
+            Outlook::Dead(node) if self.is_left_on(&s) => {
+                self.await_silent_host(s, node, &eviction)
+            }
+            Outlook::Dead(_) => self.fence_failed(s),
+            Outlook::NoNode => self.await_pods_without_node(s, &eviction),
             Outlook::Unknown(why) => {
                 let is_over = eviction.until <= self.now;
                 if is_over && !self.is_patient(&s) {
@@ -99,41 +113,43 @@ impl StepContext<'_> {
         }
     }
 
-    /// Keeps a Node cordoned whose pods have left, and its host on, until the object is deleted. A request to stop changes
-    /// nothing here, because nothing is being tried.
-    pub(in crate::remediation::step) fn stay_evicted(&self, s: State) -> Decision {
-        let deleted = self.o.object.deleting.then_some(Reason::Withdrawn);
-        if let Some(why) = deleted.or_else(|| self.offline()).or_else(|| s.rival()) {
-            return self.abort(s, why);
-        }
-        if let Some(d) = self.add_finalizer(&s) {
-            return d;
-        }
-        let has_finished = s.attempt.eviction.as_ref().is_some_and(|e| e.finished);
+    /// Waits until the pods of a Node that was deleted are gone: the garbage collector of pods deletes them soon, and
+    /// what runs of them on the host has not ended before that.
+    fn await_pods_without_node(&self, s: State, eviction: &Eviction) -> Decision {
         let left = (self.o.drain.as_ref()).map_or_else(String::new, Drain::describe_evictable);
-        let reason = match left.is_empty() {
-            true => Reason::Evicted,
-            false => Reason::EvictedInPart(left.clone()),
-        };
-        match self.outlook(&s) {
-            // Who works on a host may start it again. What is left on one that has failed can move only once it is off.
-            Outlook::Dead if !left.is_empty() => {
-                return self.to(s, Step::Holding, Reason::Holding);
-            }
-            Outlook::Alive(node) => {
-                if let Some(d) = self.cordon(&s, node, &reason) {
-                    return d;
-                }
-                // Somebody has bound pods to it since.
-                if has_finished && !left.is_empty() {
-                    let s = self.with_eviction(s, node);
-                    return self.to(s, Step::Evicting, Reason::Evicting(left));
-                }
-            }
-            Outlook::Dead | Outlook::NoNode | Outlook::Unknown(_) => {}
+        if left.is_empty() {
+            return self.end_eviction(s, left);
         }
-        let until = after(self.now, FENCED_WATCH);
-        self.wait(s, reason, until)
+        let is_over = eviction.until <= self.now;
+        let reason = match self.policy.eviction_blocked {
+            EvictionPolicy::Proceed if is_over => return self.end_eviction(s, left),
+            EvictionPolicy::Abort if is_over => {
+                return self.abort(s, Reason::EvictionAborted(left));
+            }
+            _ if is_over => Reason::EvictionWaits(left),
+            _ => Reason::Evicting(left),
+        };
+        self.wait(s, reason, after(self.now, POLL))
+    }
+
+    /// Fences a host on which nothing ends a pod any more. No budget can keep what is left on it, and an Event names
+    /// whose eviction was forbidden.
+    fn fence_failed(&self, mut s: State) -> Decision {
+        self.count_evicted(&mut s);
+        let left = (self.o.drain.as_ref()).map_or_else(String::new, |drain| self.overruled(drain));
+        if left.is_empty() {
+            return self.to(s, Step::Holding, Reason::Holding);
+        }
+        let reason = Reason::FailedWithPods(left);
+        let note = Note {
+            step: None,
+            warning: true,
+            reason: reason.label(),
+            message: reason.to_string(),
+        };
+        let mut d = self.to(s, Step::Holding, reason);
+        d.notes = vec![note];
+        d
     }
 
     /// Why the eviction ends before anything was switched: as in Pending and Holding.
@@ -269,13 +285,12 @@ impl StepContext<'_> {
             Some(former) if !node.ready && !again => until.min(former.until),
             _ => until,
         };
+        let former = former.unwrap_or_default();
         s.attempt.eviction = Some(Box::new(Eviction {
             until,
-            ready: node.ready,
-            left: None,
-            moved: self.now,
-            evicted: former.map_or(0, |former| former.evicted),
-            finished: false,
+            evicted: former.evicted,
+            pods: former.pods,
+            ..self.new_eviction(node.ready)
         }));
         s
     }
@@ -299,8 +314,8 @@ impl StepContext<'_> {
 
     /// Goes on after the pods have left; or without those that are `left`, if that is not empty.
     fn end_eviction(&self, mut s: State, left: String) -> Decision {
+        self.count_evicted(&mut s);
         if let Some(eviction) = &mut s.attempt.eviction {
-            eviction.evicted = eviction.evicted.saturating_add(self.o.evictions.evicted());
             eviction.finished = left.is_empty();
         }
         let keeps_on = s.strategy == Strategy::Evict;
@@ -332,27 +347,6 @@ impl StepContext<'_> {
         d
     }
 
-    /// What has not left, and what keeps it.
-    fn what_is_left(&self, drain: &Drain) -> String {
-        let answers = drain.evictable().filter_map(|pod| {
-            let answer = self.o.evictions.of(pod).filter(|_| !pod.is_terminating)?;
-            match &answer.result {
-                EvictionResult::Blocked(by) => Some(format!("PodDisruptionBudget {by}")),
-                EvictionResult::Refused(why) | EvictionResult::Failed(why) => Some(why.clone()),
-                EvictionResult::Evicted | EvictionResult::Gone => None,
-            }
-        });
-        let mut answers: Vec<String> = answers.collect();
-        answers.sort();
-        answers.dedup();
-        answers.truncate(NAMED);
-        let what = drain.describe_evictable();
-        match answers.is_empty() {
-            true => what,
-            false => format!("{what}, kept by {}", answers.join("; ")),
-        }
-    }
-
     /// Whether somebody waits for the pods whatever it takes, so that a Node which is only hard to read is not cut.
     fn is_patient(&self, s: &State) -> bool {
         s.strategy == Strategy::Evict || self.policy.eviction_blocked != EvictionPolicy::Proceed
@@ -365,7 +359,7 @@ impl StepContext<'_> {
 
     fn outlook(&self, s: &State) -> Outlook<'_> {
         match &self.o.workload {
-            WorkloadView::Present(node) if self.is_dead(s, node) => Outlook::Dead,
+            WorkloadView::Present(node) if self.is_dead(s, node) => Outlook::Dead(node),
             WorkloadView::Present(node) => Outlook::Alive(node),
             WorkloadView::Unreachable { why } => Outlook::Unknown(why),
             WorkloadView::NotJoined

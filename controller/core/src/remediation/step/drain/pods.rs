@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::{
-    super::{NodeFacts, PodDeletion, PodRef, Reason, State, Taint, TaintOwner},
+use super::super::{
+    super::{NodeFacts, PodDeletion, PodRef, Reason, State, Taint, TaintOwner, keep_names},
     Command, Decision, Next, StepContext, after,
     node::identity::{is_pinned, is_unproven},
 };
@@ -78,5 +78,9 @@ impl StepContext<'_> {
         let deleted = self.o.pod_deletions.deleted.len();
         let deleted = u32::try_from(deleted).unwrap_or(u32::MAX);
         s.attempt.pods_deleted = s.attempt.pods_deleted.saturating_add(deleted);
+        keep_names(
+            &mut s.attempt.deleted_pods,
+            self.o.pod_deletions.deleted.iter(),
+        );
     }
 }

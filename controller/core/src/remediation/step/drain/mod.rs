@@ -1,6 +1,8 @@
 //! Waits, while the host is off, until no pod and no volume of the Node is left in the API (F3,
 //! F4).
 
+mod pods;
+
 use super::{
     super::{Drain, DrainPolicy, NodeAction, Reason, State, Step, Taint, TaintOwner, WorkloadView},
     Command, Decision, Note, StepContext,
