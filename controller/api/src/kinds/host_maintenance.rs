@@ -224,6 +224,13 @@ pub struct HostMaintenanceStatus {
     /// The PowerRemediation that is made for it, in the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<String>,
+    /// Its UID. What it has set names this, and is looked for until it is gone.
+    #[serde(
+        rename = "remediationUID",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub remediation_uid: Option<String>,
     /// Whether the remediation has begun.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,

@@ -43,6 +43,7 @@ fn racks() -> Vec<RackSpec> {
                 "edit-1",
                 "refused-1",
                 "strip-1",
+                "cordon-1",
                 "page-1",
             ],
             HostLink::Inventory,
@@ -91,6 +92,10 @@ async fn maintenance_parks_hosts_and_takes_everything_back() {
     all.add(
         "f9_taint_of_a_stripped_remediation_is_said",
         taken_back::stripped(w),
+    );
+    all.add(
+        "f9_cordon_of_a_stripped_remediation_is_waited_for",
+        taken_back::stripped_early(w),
     );
     all.add(
         "f9_maintenance_that_is_gone_leaves_nothing",

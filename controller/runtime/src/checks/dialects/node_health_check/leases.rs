@@ -97,7 +97,7 @@ impl NodeLease<'_> {
             .and_then(|l| l.spec.clone())
             .unwrap_or_default();
         match step {
-            LeaseStep::Taken { holder } => return Ok(Taken::Refused(holder, found)),
+            LeaseStep::Taken { holder, .. } => return Ok(Taken::Refused(holder, found)),
             LeaseStep::Renew if anew => {
                 spec = self.fresh(&me, spec.lease_transitions.unwrap_or(0), now);
             }

@@ -126,19 +126,30 @@ fn only_a_host_that_was_left_on_is_switched_after_all() {
 }
 
 #[test]
-fn mark_that_was_refused_is_told_until_it_is_set_and_not_tried_at_once() {
+fn failed_change_of_a_mark_is_told_until_it_is_done_and_not_tried_at_once() {
     let at = |second| Timestamp::from_second(second).unwrap();
     let mut memory = Memory::default();
-    let refused = || Err(ApiError::other("Machine ns/m", "no"));
-    memory.tried(Mark::LocatorLED, &refused(), at(0));
-    assert_eq!(memory.mark_refused(), None, "no check heeds a LED");
-    memory.tried(Mark::SkipRemediation, &refused(), at(0));
-    assert_eq!(memory.mark_refused().as_deref(), Some("Machine ns/m: no"));
-    assert!(memory.is_refused(Mark::SkipRemediation, at(4)));
-    // It was left out.
-    memory.tried(Mark::SkipRemediation, &Ok(()), at(4));
-    assert!(memory.mark_refused().is_some());
-    assert!(!memory.is_refused(Mark::SkipRemediation, at(5)));
-    memory.tried(Mark::SkipRemediation, &Ok(()), at(5));
-    assert_eq!(memory.mark_refused(), None);
+    let skip = Mark::SkipRemediation;
+    for (change, other) in [
+        (Change::Set, Change::TakeBack),
+        (Change::TakeBack, Change::Set),
+    ] {
+        let of = |memory: &Memory, now| {
+            let all = memory.failed_marks(at(now));
+            let map = match change {
+                Change::Set => all.set,
+                Change::TakeBack => all.take_back,
+            };
+            map.get(&skip).cloned()
+        };
+        let refused = Err(ApiError::other("Machine ns/m", "no"));
+        memory.tried((skip, change), &refused, at(0));
+        assert_eq!(of(&memory, 4).as_deref(), Some("Machine ns/m: no"));
+        assert!(memory.has_failed((skip, change), at(4)));
+        assert!(!memory.has_failed((skip, other), at(4)));
+        assert!(!memory.has_failed((skip, change), at(5)));
+        assert_eq!(of(&memory, 100), None, "nobody wants it any more");
+        memory.tried((skip, change), &Ok(()), at(5));
+        assert_eq!(of(&memory, 6), None);
+    }
 }

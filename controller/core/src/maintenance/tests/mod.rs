@@ -5,10 +5,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    ForeignCheck, LEASE_LASTS, LED_LIT_FOR, LeaseMark, LedMark, MachineMark,
-    MaintenanceAction as A, MaintenanceFacts, MaintenancePhase as P, MaintenanceReason as R,
-    MaintenanceTarget, Mark, RemediationSeen, Stage, TargetError, Wanted, decide, refused_by_check,
+    Earlier, FailedMarks, ForeignCheck, LEASE_LASTS, LED_LIT_FOR, LeaseMark, LedMark, Leftovers,
+    MachineMark, MaintenanceAction as A, MaintenanceFacts, MaintenancePhase as P,
+    MaintenanceReason as R, MaintenanceTarget, Mark, RemediationSeen, Stage, TargetError, Wanted,
+    decide, refused_by_check,
 };
+
+mod marks;
+mod messages;
+mod turns;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -31,8 +36,9 @@ fn facts() -> MaintenanceFacts {
         machine: MachineMark::Absent,
         lease: LeaseMark::Free,
         led: LedMark::default(),
-        mark_refused: None,
-        left_on_node: None,
+        earlier: None,
+        failed_marks: FailedMarks::default(),
+        leftovers: Leftovers::default(),
     }
 }
 
@@ -257,6 +263,7 @@ fn maintenance_waits_for_what_would_act_on_its_host() {
     let theirs = |f: &mut MaintenanceFacts| {
         f.lease = LeaseMark::Theirs {
             holder: "node-maintenance".into(),
+            until: at(300),
         };
     };
     assert_eq!(reason(theirs), R::NodeLeaseHeld);
@@ -341,7 +348,11 @@ fn f12_nothing_is_taken_back_while_the_remediation_cannot_be_read() {
     let d = decide(&f, at(0));
     assert!(d.actions.is_empty());
     assert_eq!(d.phase, P::Ending);
-    assert_eq!(d.in_place, [Mark::SkipRemediation]);
+    // What cannot be read may be there, and is looked for again.
+    assert_eq!(d.in_place, [Mark::Remediation, Mark::SkipRemediation]);
+    f.deleting = false;
+    f.record.begun = false;
+    assert!(decide(&f, at(0)).in_place.contains(&Mark::Remediation));
 }
 
 #[test]
@@ -407,83 +418,15 @@ fn spec_names_exactly_one_target() {
     );
 }
 
+fn refuse_to_set(f: &mut MaintenanceFacts, mark: Mark, why: &str) {
+    f.failed_marks.set.insert(mark, why.into());
+}
+
 /// A maintenance that could begin, and whose marks are not set.
 fn ready() -> MaintenanceFacts {
     let mut f = facts();
     f.remediation = seen(Stage::Ready, false);
     f
-}
-
-#[test]
-fn mark_that_is_refused_keeps_the_remediation_from_beginning_and_is_said() {
-    let mut f = ready();
-    f.lease = LeaseMark::NotUsed;
-    f.mark_refused = Some("Machine ns/m: the webhook says no".into());
-    let d = decide(&f, at(0));
-    assert_eq!((d.phase, d.reason), (P::Pending, R::MarkRefused));
-    assert!(!d.record.marked);
-    assert!(d.message.contains("the webhook says no"), "{}", d.message);
-    assert_eq!(d.actions, [A::Set(Mark::SkipRemediation)], "tried again");
-    // Each mark by itself is one too few.
-    for (machine, lease, marked) in [
-        (MachineMark::Absent, LeaseMark::NotUsed, false),
-        (MachineMark::Ours, LeaseMark::Free, false),
-        (MachineMark::Ours, LeaseMark::NotUsed, true),
-        (MachineMark::Theirs, LeaseMark::NotUsed, true),
-        (
-            MachineMark::NoMachine,
-            LeaseMark::Ours { renewed: at(0) },
-            true,
-        ),
-    ] {
-        let f = MaintenanceFacts {
-            machine,
-            lease,
-            ..ready()
-        };
-        assert_eq!(decide(&f, at(0)).record.marked, marked, "{f:?}");
-    }
-}
-
-#[test]
-fn mark_that_goes_missing_stops_what_was_not_switched_yet() {
-    let mut f = facts();
-    f.record.begun = true;
-    f.record.marked = true;
-    f.lease = LeaseMark::Theirs {
-        holder: "somebody".into(),
-    };
-    f.remediation = seen(Stage::Evicting, false);
-    assert!(!decide(&f, at(0)).record.marked);
-    f.mark_refused = Some("403".into());
-    assert_eq!(decide(&f, at(0)).reason, R::MarkRefused);
-    f.remediation = seen(Stage::Parked, false);
-    let d = decide(&f, at(0));
-    assert_eq!(d.reason, R::Parked);
-    assert!(
-        d.message.contains("a health check may act"),
-        "{}",
-        d.message
-    );
-}
-
-#[test]
-fn marks_are_taken_back_from_what_waits_again() {
-    let mut w = World::new(ready());
-    w.turn(0);
-    w.turn(1);
-    assert!(w.f.record.marked);
-    w.f.remediation = seen(Stage::Waiting, false);
-    let back = [A::TakeBack(Mark::SkipRemediation), A::TakeBack(Mark::Lease)];
-    assert_eq!(w.turn(2), back);
-    assert!(!w.f.record.marked && w.turn(3).is_empty());
-    // A check that came meanwhile is asked again.
-    let mut f = ready();
-    f.refused = Some("the check".into());
-    f.machine = MachineMark::Ours;
-    let d = decide(&f, at(4));
-    assert_eq!(d.reason, R::CheckWouldAct);
-    assert_eq!(d.actions, [A::TakeBack(Mark::SkipRemediation)]);
 }
 
 #[test]
@@ -505,44 +448,4 @@ fn edits_of_a_running_maintenance_take_effect() {
     assert!(w.turn(3).is_empty() && !w.led_is_lit);
     w.f.wanted.locator_led = true;
     assert_eq!(w.turn(4), [A::Set(Mark::LocatorLED)]);
-}
-
-#[test]
-fn host_that_stays_on_is_not_called_off_nor_empty_if_it_is_not() {
-    let message = |stage, why: &str| {
-        let mut f = facts();
-        f.remediation = seen(stage, false);
-        if let RemediationSeen::Present { reason, .. } = &mut f.remediation {
-            *reason = why.into();
-        }
-        let d = decide(&f, at(0));
-        assert_eq!(d.phase, P::Parked);
-        d.message
-    };
-    let emptied = message(Stage::Emptied, "Evicted");
-    assert!(emptied.contains("empty, and the host is left on"));
-    let in_part = message(Stage::Emptied, "EvictedInPart");
-    assert!(in_part.contains("it does") && !in_part.contains("empty"));
-    let failed_meanwhile = message(Stage::Parked, "Fenced");
-    assert!(failed_meanwhile.contains("confirmed off"));
-}
-
-#[test]
-fn f9_taint_of_a_remediation_that_is_gone_is_not_called_nothing() {
-    let mut f = facts();
-    f.deleting = true;
-    f.record.begun = true;
-    f.machine = MachineMark::Ours;
-    f.left_on_node = Some("Node n has its taint".into());
-    let d = decide(&f, at(0));
-    assert_eq!(d.actions, [A::TakeBack(Mark::SkipRemediation)]);
-    f.machine = MachineMark::Absent;
-    let d = decide(&f, at(1));
-    assert_eq!((d.phase, d.reason), (P::Ending, R::TaintLeft));
-    assert!(d.actions.is_empty() && d.message.contains("Node n has its taint"));
-    f.left_on_node = None;
-    f.record.marked = true;
-    let d = decide(&f, at(2));
-    assert_eq!(d.actions, [A::RemoveFinalizer]);
-    assert!(!d.record.marked, "no check leaves it alone any more");
 }
