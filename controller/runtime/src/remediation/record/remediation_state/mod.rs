@@ -9,7 +9,7 @@ pub(super) mod sweep;
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::kinds::remediation_state::NodeBackup;
 use rackhand_core::remediation::State;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{RecordStore, Scope, displayed_state::displayed_state, state_format};
 use crate::{
@@ -181,7 +181,9 @@ impl RecordStore {
         value: Value,
     ) -> Result<(), ReconcileError> {
         let next = memory.record.sequence.saturating_add(1);
-        let change = json!({ field: value, "sequence": next });
+        // `json!` would copy the state.
+        let fields = [(field, value), ("sequence", next.into())];
+        let change = Value::from_iter(fields);
         let of = (&scope.id, scope.uid.as_str());
         match self.put(of, memory.record.object.as_ref(), change).await {
             Ok(written) => {
