@@ -1,7 +1,7 @@
 //! Marks that the API server refuses.
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::events::v1::Event;
 use kube::{
     ResourceExt,
     api::{Patch, PatchParams},
