@@ -46,8 +46,8 @@ def machine():
 
 
 def of_ours(calls):
-    """The reads of the controller: nobody else here asks for these with this verb."""
-    names = ["GET nodes", "GET leases", "GET machines", "GET clusters", "GET baremetalhosts", "GET secrets"]
+    """The reads of the controller: nobody else here asks for these with this verb, once the watches have begun."""
+    names = ["GET nodes", "LIST nodes", "GET leases", "LIST leases", "GET machines", "GET clusters", "GET baremetalhosts", "GET secrets"]
     names += ["GET hosthistories", "GET remediationstates", "LIST pods", "LIST volumeattachments"]
     return {name: calls.get(name, 0) for name in names}
 

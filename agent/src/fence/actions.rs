@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::{
-    device::{Change, Device},
+    device::{Change, Changed, Device, updates_unknown},
     log::Log,
     settings::{Action, Route, Settings},
 };
@@ -84,7 +84,7 @@ async fn on_device(settings: &Settings, device: &Device, log: &mut Log) -> Resul
             Ok(0)
         }
         Action::Diag => {
-            device.change(Change::Diag, times).await?;
+            changed(device.change(Change::Diag, times).await?, log);
             outln!("Success: diagnostic interrupt sent");
             Ok(0)
         }
@@ -100,7 +100,16 @@ async fn switch_off(device: &Device, settings: &Settings, log: &mut Log) -> Resu
         tokio::time::sleep(settings.times.delay).await;
     }
     log.info("switching off, until the BMC has reported exactly off twice");
-    device.change(Change::Off, &settings.times).await
+    let off = device.change(Change::Off, &settings.times).await?;
+    Ok(changed(off, log))
+}
+
+/// Whether a command was needed. What was not known when it was sent is a warning.
+fn changed(changed: Changed, log: &mut Log) -> bool {
+    for why in &changed.updates_unknown {
+        log.warn(&updates_unknown(why));
+    }
+    changed.commanded
 }
 
 async fn switch_on(device: &Device, settings: &Settings, log: &mut Log) -> Result<bool, String> {
@@ -108,7 +117,7 @@ async fn switch_on(device: &Device, settings: &Settings, log: &mut Log) -> Resul
     for attempt in 1..=settings.times.tries_on {
         log.info(&format!("switching on, attempt {attempt}"));
         match device.change(Change::On, &settings.times).await {
-            Ok(commanded) => return Ok(commanded),
+            Ok(on) => return Ok(changed(on, log)),
             Err(error) => why = error,
         }
     }

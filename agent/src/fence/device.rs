@@ -42,6 +42,15 @@ pub(super) enum Change {
     Diag,
 }
 
+/// A change that was made and confirmed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changed {
+    /// Whether a command was needed.
+    pub(super) commanded: bool,
+    /// Why it was not known, when a command was sent, whether firmware was being updated.
+    pub(super) updates_unknown: Vec<String>,
+}
+
 pub(super) enum Device {
     Direct {
         bmc: Arc<dyn Bmc>,
@@ -136,8 +145,8 @@ impl Device {
         Ok(row.power)
     }
 
-    /// Makes the change and confirms it; returns whether a command was needed.
-    pub(super) async fn change(&self, change: Change, times: &Times) -> Result<bool, String> {
+    /// Makes the change and confirms it.
+    pub(super) async fn change(&self, change: Change, times: &Times) -> Result<Changed, String> {
         match self {
             Self::Direct { bmc, expected } => directly(bmc.as_ref(), expected, change, times).await,
             Self::Agent {
@@ -178,7 +187,12 @@ impl Device {
                     .iter()
                     .map(|plug| through_agent(client, plug, options, to, until));
                 let all = try_join_all(each).await?;
-                Ok(all.into_iter().any(|commanded| commanded))
+                Ok(all
+                    .into_iter()
+                    .fold(Changed::default(), |all, one| Changed {
+                        commanded: all.commanded || one.commanded,
+                        updates_unknown: [all.updates_unknown, one.updates_unknown].concat(),
+                    }))
             }
         }
     }
@@ -251,6 +265,11 @@ fn exactly(state: PowerState, whom: &str) -> Result<bool, String> {
     }
 }
 
+/// That a command was sent although it was not known whether firmware was being updated.
+pub(super) fn updates_unknown(why: &str) -> String {
+    format!("when a command was sent, it was not known whether firmware was being updated: {why}")
+}
+
 fn unknown(whom: &str) -> String {
     format!("the power state of {whom} is unknown")
 }
@@ -264,13 +283,21 @@ async fn through_agent(
     options: &SwitchOptions,
     to: PowerRequest,
     until: Instant,
-) -> Result<bool, String> {
+) -> Result<Changed, String> {
     let mut commanded = false;
     loop {
         let row = power::one(client.clone(), plug.to_owned(), options, to, false).await;
         commanded |= row.commands_sent > 0;
         if row.end == ExitStatus::Done {
-            return Ok(commanded);
+            let unknown = row.outcome.map(|outcome| outcome.updates_unknown);
+            let unknown = unknown.filter(|why| !why.is_empty());
+            return Ok(Changed {
+                commanded,
+                updates_unknown: unknown
+                    .map(|why| format!("{plug}: {why}"))
+                    .into_iter()
+                    .collect(),
+            });
         }
         let is_idempotent = matches!(to, PowerRequest::On | PowerRequest::Off);
         if !row.may_repeat || !is_idempotent || Instant::now() >= until {
@@ -285,7 +312,7 @@ async fn directly(
     expected: &Expected,
     change: Change,
     times: &Times,
-) -> Result<bool, String> {
+) -> Result<Changed, String> {
     let goal = match change {
         Change::On => Goal::On,
         Change::Off => Goal::Off {
@@ -307,12 +334,24 @@ async fn directly(
         during_update: DuringUpdate::default(),
     };
     let report = operation::run(bmc, asked, &mut ()).await;
+    let unknown = report.updates_unknown;
+    let changed = |commanded| Changed {
+        commanded,
+        updates_unknown: unknown.iter().cloned().collect(),
+    };
     match report.outcome {
-        Outcome::Confirmed { commanded, .. } => Ok(commanded),
-        Outcome::Taken { .. } => Ok(true),
+        Outcome::Confirmed { commanded, .. } => Ok(changed(commanded)),
+        Outcome::Taken { .. } => Ok(changed(true)),
         outcome => {
             let why = report.error.map(|error| format!(": {error}"));
-            Err(format!("{outcome}{}", why.unwrap_or_default()))
+            let unknown = unknown
+                .as_deref()
+                .map(|why| format!("; {}", updates_unknown(why)));
+            Err(format!(
+                "{outcome}{}{}",
+                why.unwrap_or_default(),
+                unknown.unwrap_or_default()
+            ))
         }
     }
 }

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use rackhand_api::kinds::host_maintenance::{HostMaintenance, HostMaintenanceStatus};
 use rackhand_core::{
-    maintenance::{MaintenancePhase, Mark},
-    values::duration::ago,
+    maintenance::{ChecksDo, checks_do},
+    values::{duration::ago, time::whole_second},
 };
 
 use super::args::{Maintenance, TableOutput};
@@ -64,7 +64,7 @@ async fn find(asked: &Maintenance, client: &Client) -> anyhow::Result<HostMainte
 }
 
 /// Whether a maintenance is not over, and is of a Node, host or Machine of this name.
-fn is_of(object: &HostMaintenance, name: &str) -> bool {
+pub(crate) fn is_of(object: &HostMaintenance, name: &str) -> bool {
     let (spec, status) = (&object.spec, object.status.as_ref());
     let of_machine = |machine: &String| machine.rsplit('/').next() == Some(name);
     let seen = status.is_some_and(|status| {
@@ -79,7 +79,8 @@ fn is_of(object: &HostMaintenance, name: &str) -> bool {
         && (seen || named.any(|named| named == name))
 }
 
-fn path(object: &HostMaintenance) -> String {
+/// `namespace/name`.
+pub(crate) fn path(object: &HostMaintenance) -> String {
     let namespace = object.namespace().unwrap_or_default();
     format!("{namespace}/{}", object.name_any())
 }
@@ -109,14 +110,14 @@ impl Display for Explained<'_> {
         )?;
         row("host", &target(object, &status))?;
         row("now", status.message.as_deref().unwrap_or_default())?;
-        row("checks", &checks(&status))?;
-        let in_place: Vec<&str> = status.in_place.iter().map(|mark| set(*mark)).collect();
+        row("checks", checks(&status))?;
+        let in_place: Vec<&str> = status.in_place.iter().map(|mark| mark.words()).collect();
         row("in place", &in_place.join(", "))?;
         let evicted = status.evicted_pods.map(|pods| format!("{pods} evicted"));
         row("pods", &evicted.unwrap_or_default())?;
         let parked = status
             .parked_since
-            .map(|at| format!("{at} ({})", ago(now, at)));
+            .map(|at| format!("{} ({})", whole_second(at), ago(now, at)));
         row("parked since", &parked.unwrap_or_default())?;
         row("ends", &ends(object, &status))?;
         let made = status.remediation.filter(|_| !status.phase.is_over());
@@ -140,38 +141,29 @@ fn target(object: &HostMaintenance, status: &HostMaintenanceStatus) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn checks(status: &HostMaintenanceStatus) -> String {
-    let text = if status.marked {
-        "leave the host alone"
-    } else if status.phase.spares_host() {
-        "may act on the host: a mark is missing"
-    } else if status.phase == MaintenancePhase::Pending {
-        "act as ever, until the work begins"
-    } else {
-        "act as ever"
-    };
-    text.to_owned()
-}
-
-fn set(mark: Mark) -> &'static str {
-    match mark {
-        Mark::Remediation => "its PowerRemediation, with what that has set",
-        Mark::SkipRemediation => "the annotation of the Machine",
-        Mark::Lease => "medik8s' Lease of the Node",
-        Mark::LocatorLED => "the locator LED",
+fn checks(status: &HostMaintenanceStatus) -> &'static str {
+    match checks_do(status.phase, status.marked, &status.in_place) {
+        ChecksDo::LeaveAlone => "leave the host alone",
+        ChecksDo::LeaveAloneStill => {
+            "leave the host alone still: a mark is not taken back, see what is in place"
+        }
+        ChecksDo::MayAct => "may act on the host: a mark is missing",
+        ChecksDo::ActUntilItBegins => "act as ever, until the work begins",
+        ChecksDo::Act => "act as ever",
     }
 }
 
 fn ends(object: &HostMaintenance, status: &HostMaintenanceStatus) -> String {
     if status.phase.is_over() {
-        let at = status.ended_at.map(|at| format!("ended at {at}"));
+        let at = status.ended_at;
+        let at = at.map(|at| format!("ended at {}", whole_second(at)));
         return at.unwrap_or_default();
     }
     if status.ending.is_some() || object.metadata.deletion_timestamp.is_some() {
         return "now".to_owned();
     }
     match (status.ends_at, object.spec.duration_seconds) {
-        (Some(at), _) => format!("at {at}, or when it is deleted"),
+        (Some(at), _) => format!("at {}, or when it is deleted", whole_second(at)),
         (None, Some(seconds)) => {
             format!("{seconds} s after the host can be worked on, or when it is deleted")
         }
@@ -201,7 +193,7 @@ mod tests {
             "phase": "Parked", "reason": "Parked", "message": "work on it", "nodeName": "n1",
             "host": "r/h", "machine": "ns/m1", "marked": true, "evictedPods": 3,
             "inPlace": ["Remediation", "SkipRemediation"], "remediation": "maintenance-u",
-            "parkedSince": "2026-03-01T10:00:00Z", "endsAt": "2026-03-01T12:00:00Z",
+            "parkedSince": "2026-03-01T10:00:00.25Z", "endsAt": "2026-03-01T12:00:00.123456789Z",
         }));
         let now: Timestamp = "2026-03-01T11:00:00Z".parse().unwrap();
         let text = Explained(&object, now).to_string();
@@ -213,7 +205,8 @@ mod tests {
             "leave the host alone",
             "the annotation of the Machine",
             "3 evicted",
-            "at 2026-03-01T12:00:00Z",
+            "2026-03-01T10:00:00Z (59 min ago)",
+            "at 2026-03-01T12:00:00Z,",
             "explain remediation maintenance-u --namespace ns",
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
@@ -246,5 +239,9 @@ mod tests {
         assert!(text(json!({ "phase": "Parked" })).contains("a mark is missing"));
         let marked = text(json!({ "phase": "Pending", "marked": true }));
         assert_eq!(marked, "leave the host alone");
+        let left = text(json!({ "phase": "Ending", "inPlace": ["SkipRemediation"] }));
+        assert!(left.contains("alone still"), "{left}");
+        let taint = text(json!({ "phase": "Ending", "reason": "TaintLeft" }));
+        assert_eq!(taint, "act as ever");
     }
 }

@@ -1,7 +1,7 @@
 //! `rackhand-controller explain`: computes or requests a view and prints it.
 
 pub(crate) mod args;
-mod maintenance;
+pub(crate) mod maintenance;
 
 use std::{
     ffi::OsString,

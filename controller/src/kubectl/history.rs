@@ -6,7 +6,10 @@ use anyhow::Context;
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use kube::{Api, Client, ResourceExt, api::ListParams};
-use rackhand_api::kinds::host_history::{HostHistory, HostRemediation};
+use rackhand_api::kinds::{
+    host_history::{HostHistory, HostRemediation},
+    power_record::Attempt,
+};
 use rackhand_core::{
     explanation::evidence_lines,
     limits::recurrence::{Recurrence, recurrence},
@@ -233,20 +236,51 @@ fn shared_causes(f: &mut Formatter<'_>, hosts: &[Host]) -> fmt::Result {
     lines.iter().try_for_each(|(_, line)| writeln!(f, "{line}"))
 }
 
-/// What the BMC reported before and after the power-offs, the latest remediation first.
+/// What the BMC reported before and after the power-offs, and which pods were moved, the latest remediation first.
 fn evidence(f: &mut Formatter<'_>, host: &Host) -> fmt::Result {
-    for r in host.remediations.iter().filter(|r| !r.evidence.is_empty()) {
+    for r in &host.remediations {
+        let evidence = r.evidence.iter();
+        let mut lines: Vec<String> = evidence
+            .flat_map(|e| evidence_lines(&evidence_of_api(e)))
+            .collect();
+        lines.extend(r.attempts.iter().flat_map(moved_pods));
+        if lines.is_empty() {
+            continue;
+        }
         let began = r.created_at.strftime("%Y-%m-%d %H:%M:%SZ");
         writeln!(f, "\n{} {began}:", named(&host.rack, &host.host))?;
-        for line in r
-            .evidence
-            .iter()
-            .flat_map(|e| evidence_lines(&evidence_of_api(e)))
-        {
+        for line in lines {
             writeln!(f, "  {line}")?;
         }
     }
     Ok(())
+}
+
+/// Which pods an attempt has evicted, and deleted.
+fn moved_pods(attempt: &Attempt) -> impl Iterator<Item = String> {
+    let number = attempt.number;
+    let line = |pods: Option<i32>, names: &[String], what: &str| {
+        let pods = pods.and_then(|pods| usize::try_from(pods).ok())?;
+        let more = match pods.saturating_sub(names.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let names = names.join(", ");
+        Some(format!(
+            "attempt {number}: pods {what}: {pods} ({names}{more})"
+        ))
+    };
+    let evicted = line(
+        attempt.pods_evicted,
+        &attempt.evicted_pod_names,
+        "evicted before anything was switched",
+    );
+    let deleted = line(
+        attempt.pods_deleted,
+        &attempt.deleted_pod_names,
+        "deleted once the host was off",
+    );
+    [evicted, deleted].into_iter().flatten()
 }
 
 fn row(host: &Host, r: &HostRemediation) -> [String; 9] {
@@ -298,6 +332,27 @@ mod tests {
             "status": { "total": days.len(), "remediations": remediations },
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn history_of_one_host_names_the_pods_that_were_moved() {
+        let mut object = history("b1", &[9]);
+        let attempt = json!({
+            "number": 1, "startedAt": "2026-08-01T02:14:07Z", "podsEvicted": 7,
+            "evictedPodNames": ["a/b", "a/c"], "podsDeleted": 1, "deletedPodNames": ["a/d"],
+        });
+        let remediations = &mut object.status.as_mut().unwrap().remediations;
+        remediations[0].attempts = vec![serde_json::from_value(attempt).unwrap()];
+        let now = Timestamp::from_second(10 * 86_400).unwrap();
+        let text = report(&[object.clone()], &args(Some("b1"), None), now).to_string();
+        for line in [
+            "attempt 1: pods evicted before anything was switched: 7 (a/b, a/c and 5 more)",
+            "attempt 1: pods deleted once the host was off: 1 (a/d)",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        let all = report(&[object], &args(None, None), now).to_string();
+        assert!(!all.contains("evicted"), "{all}");
     }
 
     fn args(name: Option<&str>, since: Option<&str>) -> History {

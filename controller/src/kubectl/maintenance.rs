@@ -14,7 +14,9 @@ use rackhand_api::kinds::host_maintenance::{
     HostMaintenance, HostMaintenanceSpec, MaintenanceEviction,
 };
 use rackhand_core::{
-    maintenance::MaintenanceTarget, remediation::EvictionPolicy, values::duration::ago,
+    maintenance::MaintenanceTarget,
+    remediation::EvictionPolicy,
+    values::{duration::ago, time::whole_second},
 };
 
 use super::{
@@ -22,7 +24,10 @@ use super::{
     table::{named, table},
 };
 
-use crate::error_text::one_line;
+use crate::{
+    error_text::one_line,
+    explain::maintenance::{is_of, path},
+};
 
 /// Longest name of an object.
 const LONGEST_NAME: usize = 253;
@@ -164,7 +169,8 @@ async fn begin(start: Start, client: &Client) -> anyhow::Result<()> {
     if let Some(until) = start.until {
         ensure!(
             until > Timestamp::now(),
-            "nothing is created: --until {until} is in the past"
+            "nothing is created: --until {} is in the past",
+            whole_second(until)
         );
     }
     let namespace = namespace(client, start.namespace.clone());
@@ -186,10 +192,19 @@ async fn begin(start: Start, client: &Client) -> anyhow::Result<()> {
             .await
             .context("nothing is created")?;
     }
+    // Who may create objects and not list them is told by the status alone.
+    let existing = unfinished(client).await.unwrap_or_default();
     for (target, object) in &wanted {
         create(&objects, &namespace, object, &PostParams::default()).await?;
         let name = object.name_any();
         outln!("HostMaintenance {namespace}/{name} of {target} is created");
+        let same: Vec<String> = of_target(&existing, target).map(path).collect();
+        if !same.is_empty() {
+            outln!(
+                "  not over yet, and of {target} as well: HostMaintenance {}; of one host, one goes at a time",
+                same.join(", ")
+            );
+        }
     }
     outln!("Watch them: kubectl get hostmaintenances --namespace {namespace} --watch");
     Ok(())
@@ -342,7 +357,8 @@ async fn finish(end: &End, client: &Client) -> anyhow::Result<()> {
             }
             Ok(_) => outln!("HostMaintenance {namespace}/{name} is gone"),
             Err(kube::Error::Api(status)) if status.code == 404 && status.details.is_some() => {
-                failed.push(format!("there is no HostMaintenance {namespace}/{name}"));
+                let existing = unfinished(client).await.unwrap_or_default();
+                failed.push(none_of_name(&existing, &namespace, name));
             }
             Err(error) => {
                 let error = anyhow::Error::new(error);
@@ -355,6 +371,50 @@ async fn finish(end: &End, client: &Client) -> anyhow::Result<()> {
     // One that fails keeps no other host off.
     ensure!(failed.is_empty(), "{}", failed.join("; "));
     Ok(())
+}
+
+/// The maintenances of all namespaces that are not over.
+async fn unfinished(client: &Client) -> kube::Result<Vec<HostMaintenance>> {
+    let all: Api<HostMaintenance> = Api::all(client.clone());
+    let mut items = all.list(&ListParams::default()).await?.items;
+    items.retain(|one| {
+        !one.status
+            .as_ref()
+            .is_some_and(|status| status.phase.is_over())
+    });
+    Ok(items)
+}
+
+/// Those of a host that is named in this way, by what they were resolved to.
+fn of_target<'a>(
+    existing: &'a [HostMaintenance],
+    target: &MaintenanceTarget,
+) -> impl Iterator<Item = &'a HostMaintenance> {
+    let name = match target {
+        MaintenanceTarget::Node(name) | MaintenanceTarget::Machine(name) => name.clone(),
+        MaintenanceTarget::Host { rack, host } => format!("{rack}/{host}"),
+    };
+    existing.iter().filter(move |one| is_of(one, &name))
+}
+
+/// That no object has this name; a maintenance may be named after its Node, its Machine or its host.
+fn none_of_name(existing: &[HostMaintenance], namespace: &str, name: &str) -> String {
+    let none = format!("there is no HostMaintenance {namespace}/{name}");
+    let meant: Vec<String> = existing
+        .iter()
+        .filter(|one| is_of(one, name) || one.name_any() == name)
+        .map(|one| {
+            format!(
+                "kubectl rackhand maintenance end {} --namespace {}",
+                one.name_any(),
+                one.namespace().unwrap_or_default()
+            )
+        })
+        .collect();
+    match meant.is_empty() {
+        true => none,
+        false => format!("{none}; that of {name} ends by: {}", meant.join(", or ")),
+    }
 }
 
 /// A table of maintenances.
@@ -393,7 +453,7 @@ fn row(object: &HostMaintenance, now: Timestamp) -> [String; 8] {
         or_dash(host.or(target)),
         format!("{:?}", status.phase),
         or_dash(since.map(|at| ago(now, at))),
-        or_dash(status.ends_at.map(|at| at.to_string())),
+        or_dash(status.ends_at.map(|at| whole_second(at).to_string())),
         or_dash(spec.requested_by.clone()),
         spec.reason.clone(),
         status.message.unwrap_or_default(),
@@ -477,5 +537,42 @@ mod tests {
             assert!(shown.contains(part), "{part} is missing in\n{shown}");
         }
         assert!(Listed(&[], now).to_string().contains("no maintenances"));
+    }
+
+    fn of_machine() -> HostMaintenance {
+        serde_json::from_value(serde_json::json!({
+            "apiVersion": "rackhand.dev/v1alpha1", "kind": "HostMaintenance",
+            "metadata": { "name": "m1", "namespace": "ns" },
+            "spec": { "machine": "m1", "reason": "DIMM" },
+            "status": { "phase": "Pending", "nodeName": "n1", "host": "r/h", "machine": "ns/m1",
+                        "endsAt": "2026-03-01T12:00:00.123456789Z" },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn times_have_whole_seconds() {
+        let now = Timestamp::UNIX_EPOCH;
+        let shown = Listed(&[of_machine()], now).to_string();
+        assert!(shown.contains("2026-03-01T12:00:00Z"), "{shown}");
+    }
+
+    #[test]
+    fn maintenance_is_known_by_each_name_of_its_host() {
+        let existing = [of_machine()];
+        for target in [
+            MaintenanceTarget::of(Some("n1"), None, None),
+            MaintenanceTarget::of(None, Some("m1"), None),
+            MaintenanceTarget::of(None, None, Some("r/h")),
+        ] {
+            let target = target.unwrap();
+            assert_eq!(of_target(&existing, &target).count(), 1, "{target}");
+        }
+        let other = MaintenanceTarget::Node("n2".into());
+        assert_eq!(of_target(&existing, &other).count(), 0);
+        let told = none_of_name(&existing, "default", "n1");
+        assert!(told.contains("maintenance end m1 --namespace ns"), "{told}");
+        let none = none_of_name(&existing, "ns", "n2");
+        assert_eq!(none, "there is no HostMaintenance ns/n2");
     }
 }

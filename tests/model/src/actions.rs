@@ -73,6 +73,8 @@ pub enum Fault {
     PodReturns,
     /// Whoever made the remediation gives it up.
     GivenUp,
+    /// A person has the host switched after all that was to be left on.
+    AskedOff,
     /// Somebody switches that host on by its button, and its BMC stops answering, until it answers again. The button
     /// is not pressed between the reading of that BMC and the command after it: nothing that can be read would tell.
     SiblingLost,
@@ -301,6 +303,7 @@ impl World {
             Fault::Cordoned => self.node.cordon == NodeCordon::Absent,
             Fault::PodReturns => self.can_return(),
             Fault::GivenUp => self.leaving.is_some_and(|leaving| !leaving.given_up),
+            Fault::AskedOff => self.is_left_on(),
             Fault::EarlyConfirmation => {
                 let step = self.object.state.as_ref().map(|s| s.step);
                 let early = step.is_none_or(|s| matches!(s, Step::Pending | Step::Holding));
@@ -424,6 +427,7 @@ impl World {
             Fault::Cordoned => self.node.cordon = NodeCordon::Person,
             Fault::PodReturns => self.pod_returns(),
             Fault::GivenUp => self.given_up(),
+            Fault::AskedOff => self.asked_off(),
             Fault::Lost => {
                 if let Some(held) = self.process.held.take() {
                     self.call_failed(&held.next);

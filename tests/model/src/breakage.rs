@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rackhand_core::remediation::{
     Command, Decision, Drain, Next, Observation, OperationOutcome, OperationView, OtherNodes,
-    OutletStage, PowerState, State, Step, Taint, WorkloadView, operation_id,
+    OutletStage, PowerState, PowerView, Shell, State, Step, Taint, TaintOwner, WorkloadView,
+    operation_id,
 };
 
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
     operation::{Op, is_interrupt, reading},
     outlets::outlet_reading,
     setting::Setting,
+    time::NOW,
     world::{UID, World},
 };
 
@@ -78,6 +80,7 @@ pub enum Breakage {
     KeptPowersOff,
     KeptPowersOn,
     KeptTaints,
+    EvidenceIsReading,
     ChangedUntainted,
     TaintUnrecorded,
     HoldUnrecorded,
@@ -90,11 +93,13 @@ pub enum Breakage {
     BudgetOverruled,
     EvictionUnguarded,
     DeadAwaited,
+    ParkedCut,
+    LeftOnCut,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 65] = [
+    pub const ALL: [Self; 68] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -148,6 +153,7 @@ impl Breakage {
         Self::KeptPowersOff,
         Self::KeptPowersOn,
         Self::KeptTaints,
+        Self::EvidenceIsReading,
         Self::ChangedUntainted,
         Self::TaintUnrecorded,
         Self::HoldUnrecorded,
@@ -160,6 +166,8 @@ impl Breakage {
         Self::BudgetOverruled,
         Self::EvictionUnguarded,
         Self::DeadAwaited,
+        Self::ParkedCut,
+        Self::LeftOnCut,
     ];
 
     /// The breakage in words, as reports print it.
@@ -218,6 +226,9 @@ impl Breakage {
             Self::KeptPowersOn => "the host is switched on by a Node that was read long before",
             Self::ChangedUntainted => "the taint is removed from a Node that has changed since",
             Self::KeptTaints => "the taint is set on a Node that was read long before",
+            Self::EvidenceIsReading => {
+                "the readings that prove off count as the one before the taint"
+            }
             Self::TaintUnrecorded => "the taint is set with the write that records it as ours",
             Self::HoldUnrecorded => "the hold is set with the write that takes the host",
             Self::UpdateUnread => "the agent does not read the updates before its power-off",
@@ -230,6 +241,8 @@ impl Breakage {
             Self::BudgetOverruled => "a pod is deleted where its eviction is forbidden",
             Self::EvictionUnguarded => "the Node is not read again before an eviction",
             Self::DeadAwaited => "the pods of a host that has failed are waited for",
+            Self::ParkedCut => "a parked host is cut",
+            Self::LeftOnCut => "a host that is to stay on is cut before it is parked",
         }
     }
 
@@ -251,11 +264,12 @@ impl Breakage {
             // A power-on waits for the claim of a new leader.
             Self::KeptPowersOn => (false, &[Fault::Crash, Fault::Delay, Fault::NodeReplaced]),
             Self::TaintUnrecorded => (false, &[Fault::Deleted]),
+            Self::EvidenceIsReading => (false, &[Fault::Button, Fault::Delay]),
             Self::HoldUnrecorded => (true, &[Fault::Crash, Fault::Deleted]),
             Self::UpdateUnread => (false, &[Fault::FlashBegins]),
             Self::ForeignUncordoned | Self::ForeignCordonTaken => (false, &[Fault::Cordoned]),
             Self::EvictionUnguarded => (false, &[Fault::NodeReplaced]),
-            Self::DeadAwaited => (false, &[Fault::Hangs]),
+            Self::DeadAwaited | Self::ParkedCut | Self::LeftOnCut => (false, &[Fault::Hangs]),
             Self::CancelIgnored => (false, &[Fault::Deleted]),
             Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
             Self::JournalBelieved => (false, &[Fault::Deleted, Fault::JournalWiped]),
@@ -488,6 +502,34 @@ impl Breakage {
         }
     }
 
+    /// Distorts what the process remembers.
+    pub fn memory(self, shell: &mut Shell) {
+        let step = shell.state.as_ref().map(|s| s.step);
+        let is_confirmed = shell.operation.as_ref().is_some_and(|tracked| {
+            matches!(
+                tracked.view,
+                Some(OperationView::Finished {
+                    outcome: OperationOutcome::Confirmed { .. },
+                    ..
+                })
+            )
+        });
+        let counts = match step {
+            Some(Step::PoweringOff) => is_confirmed,
+            Some(Step::ConfirmingOff | Step::Tainting | Step::Draining) => true,
+            _ => false,
+        };
+        if self == Self::EvidenceIsReading && counts {
+            shell.power = Some(PowerView {
+                asked: NOW,
+                answered: NOW,
+                lease: None,
+                result: Ok(reading(PowerState::Off, 0)),
+            });
+            shell.is_read_after_end = step == Some(Step::PoweringOff);
+        }
+    }
+
     /// Changes the decision as this breakage does.
     pub fn decision(self, d: &mut Decision, o: &Observation, w: &World) {
         let waits = matches!(d.next, Next::Wait(_));
@@ -534,7 +576,9 @@ impl Breakage {
                 });
             }
             Self::TaintUnrecorded
-                if step == Some(Step::ConfirmingOff) && d.state.step == Step::Tainting =>
+                if d.next == Next::Write
+                    && !w.object.state.as_ref().is_some_and(is_taint_ours)
+                    && is_taint_ours(&d.state) =>
             {
                 d.next = Next::Do(Command::AddTaint);
             }
@@ -568,7 +612,7 @@ impl Breakage {
             Self::KeptEnds => d.next == Next::Write && is_end(d.state.step),
             Self::KeptPowersOff => matches!(d.next, Next::Do(Command::PowerOff { .. })),
             Self::KeptPowersOn => matches!(d.next, Next::Do(Command::PowerOn { .. })),
-            Self::KeptTaints => d.state.step == Step::Tainting,
+            Self::KeptTaints => matches!(d.state.step, Step::Tainting | Step::Draining),
             _ => false,
         }
     }
@@ -614,6 +658,10 @@ impl Breakage {
                 | Self::OneOutletIsOff
         )
     }
+}
+
+fn is_taint_ours(state: &State) -> bool {
+    state.attempt.taint == Some(TaintOwner::Us)
 }
 
 fn unconfirmed() -> OperationView {

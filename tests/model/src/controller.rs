@@ -181,12 +181,13 @@ impl World {
 
     /// The controller reads the power; `None`: the answer is lost, or the BMC is silent.
     fn read_power(&mut self, read: Option<PowerReading>) {
-        self.process.shell.power = Some(PowerView {
+        let view = PowerView {
             asked: NOW,
             answered: NOW,
             lease: Some(self.node.lease.to_string()),
             result: read.ok_or_else(|| "the BMC does not answer".into()),
-        });
+        };
+        self.process.shell.power_read(view);
     }
 
     /// The controller has collected evidence; unless `read`, the response is lost, or the BMC is silent.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rackhand_core::remediation::{
     Cordon, EvictionPolicy, EvictionResult, LeaseMemory, Observation, PodRef, Policy, Step,
-    WorkloadView, eviction_is_justified,
+    Strategy, WorkloadView, eviction_is_justified,
 };
 
 use crate::{
@@ -53,12 +53,21 @@ pub struct Leaving {
     pub former: u8,
     /// Whoever made the remediation has given it up.
     pub given_up: bool,
+    /// A person has asked for the host to be emptied and left on; the same in every state of a run.
+    pub left_on: bool,
+    /// A person has asked since that it is switched off after all.
+    pub asked_off: bool,
 }
 
 impl Leaving {
     /// The rules of the remediation about evictions.
     pub(crate) fn policy(self) -> Policy {
         Policy {
+            strategy: match (self.left_on, self.asked_off) {
+                (false, _) => Strategy::Reboot,
+                (true, false) => Strategy::Evict,
+                (true, true) => Strategy::PowerOff,
+            },
             eviction_timeout: EVICTION,
             eviction_blocked: self.blocked,
             ..Policy::default()
@@ -67,22 +76,27 @@ impl Leaving {
 }
 
 impl World {
-    /// The same world with a kubelet that works, and a pod whose budget forbids its eviction at first; with each policy.
+    /// The same world with a kubelet that works, and a pod whose budget forbids its eviction at first; with each policy,
+    /// and of a host that is left on with those that wait.
     pub(crate) fn of_evictions(mut self) -> Vec<Self> {
         self.host.hung = false;
         self.node.ready = true;
         let policies = [
-            EvictionPolicy::Proceed,
-            EvictionPolicy::Wait,
-            EvictionPolicy::Abort,
+            (EvictionPolicy::Proceed, false),
+            (EvictionPolicy::Wait, false),
+            (EvictionPolicy::Abort, false),
+            (EvictionPolicy::Proceed, true),
+            (EvictionPolicy::Wait, true),
         ];
-        let with = |blocked| {
+        let with = |(blocked, left_on)| {
             let leaving = Leaving {
                 blocked,
                 forbids: true,
                 evicted: false,
                 former: 0,
                 given_up: false,
+                left_on,
+                asked_off: false,
             };
             Self {
                 leaving: Some(leaving),
@@ -120,7 +134,13 @@ impl World {
     /// Whether its pods may still be evicted: nothing was switched yet.
     pub(crate) fn may_evict(&self) -> bool {
         let step = self.object.state.as_ref().map(|s| s.step);
-        let early = [Step::Pending, Step::Evicting, Step::Holding, Step::Retrying];
+        let early = [
+            Step::Pending,
+            Step::Evicting,
+            Step::Evicted,
+            Step::Holding,
+            Step::Retrying,
+        ];
         step.is_none_or(|step| early.contains(&step))
     }
 
@@ -143,11 +163,22 @@ impl World {
         self.change_leaving(|leaving| leaving.given_up = true);
     }
 
+    /// Whether the host is to stay on, and nobody has asked for anything else.
+    pub(crate) fn is_left_on(&self) -> bool {
+        (self.leaving).is_some_and(|leaving| leaving.left_on && !leaving.asked_off)
+    }
+
+    /// A person has a host switched after all that was to be left on.
+    pub(crate) fn asked_off(&mut self) {
+        self.change_leaving(|leaving| leaving.asked_off = true);
+    }
+
     /// Whether a person may remove our cordon. Between the last list of the pods and the power-off nobody does: a pod that
     /// comes then is not known.
     pub(crate) fn can_return(&self) -> bool {
         let step = self.object.state.as_ref().map(|s| s.step);
-        let evicts = step == Some(Step::Evicting) && self.process.held.is_none();
+        let evicts = matches!(step, Some(Step::Evicting | Step::Evicted));
+        let evicts = evicts && self.process.held.is_none();
         evicts && self.node.cordon == NodeCordon::Ours
     }
 
@@ -208,8 +239,12 @@ impl World {
         EvictionResult::Evicted
     }
 
-    /// A pod that runs under a kubelet that works loses its power only where somebody has written that.
+    /// A host on which a person may be working is switched only if a person says so. A pod that runs under a kubelet that
+    /// works loses its power only where somebody has written that.
     pub(crate) fn judge_budget(&mut self) {
+        if self.is_left_on() {
+            self.broken(Wrong::LeftOn);
+        }
         let is_permitted = |leaving: Leaving| leaving.blocked == EvictionPolicy::Proceed;
         let runs = self.pod.bound && self.pod.process && self.is_heard();
         if runs && self.leaving.is_some_and(|leaving| !is_permitted(leaving)) {
@@ -231,6 +266,8 @@ impl Breakage {
                 | Self::BudgetOverruled
                 | Self::EvictionUnguarded
                 | Self::DeadAwaited
+                | Self::ParkedCut
+                | Self::LeftOnCut
         )
     }
 
@@ -240,6 +277,15 @@ impl Breakage {
             && policy.eviction_blocked == EvictionPolicy::Wait
         {
             policy.eviction_blocked = EvictionPolicy::Proceed;
+        }
+        let cut = match self {
+            Self::ParkedCut => Some(Step::Evicted),
+            Self::LeftOnCut => Some(Step::Evicting),
+            _ => None,
+        };
+        if cut == Some(step) && w.is_left_on() {
+            // What a health check has asked for is fenced.
+            o.object.made_by_check = Some(NOW);
         }
         let WorkloadView::Present(node) = &mut o.workload else {
             return;

@@ -167,6 +167,8 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
     // While pods are evicted, only the first reading of the power is compared with it.
     let since = match step {
         Step::Evicting => Err(asked.is_some_and(|asked| asked >= *since)),
+        // A host that is left on waits for others, however long.
+        Step::Evicted => Err(false),
         _ => Ok(since),
     };
     (step, since, tries, power_off_repeats, retry_at, mode).hash(h);
@@ -193,7 +195,10 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
             off,
             drained,
             outlets: _,
+            pods_evicted: _,
+            evicted_pods: _,
             pods_deleted: _,
+            deleted_pods: _,
             on,
             ended: _,
             step,
@@ -222,6 +227,7 @@ fn hash_attempt<H: Hasher>(attempt: &Attempt, asked: Option<Timestamp>, h: &mut 
         node_action,
         drained,
         pods_deleted: _,
+        deleted_pods: _,
         evidence,
         on,
         handover,
@@ -267,6 +273,7 @@ fn hash_eviction<H: Hasher>(eviction: &Eviction, h: &mut H) {
         left,
         moved,
         evicted: _,
+        pods: _,
         finished,
     } = eviction;
     ((*end).max(NOW), ready, left, finished).hash(h);
@@ -281,7 +288,10 @@ fn hash_leaving<H: Hasher>(leaving: &Leaving, is_early: bool, is_bound: bool, h:
         evicted,
         former,
         given_up,
+        left_on,
+        asked_off,
     } = leaving;
+    (left_on, asked_off).hash(h);
     (is_early.then_some((blocked, former)), given_up).hash(h);
     ((is_early || is_bound).then_some(forbids), evicted).hash(h);
 }
@@ -323,11 +333,14 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
     let Shell {
         uid: _,
         loaded,
+        // A process of these worlds reads the record first.
+        unread: _,
         state,
         journal,
         operation,
         node,
         power,
+        is_read_after_end,
         updates,
         access,
         silent_since,
@@ -356,7 +369,8 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
     let asked = power.as_ref().map(|view| view.asked);
     hash_some(state.as_ref(), h, |state, h| hash_state(state, asked, h));
     (loaded, journal, operation, access, silent_since).hash(h);
-    let evicts = (state.as_ref()).is_some_and(|s| s.step == Step::Evicting);
+    is_read_after_end.hash(h);
+    let evicts = (state.as_ref()).is_some_and(|s| matches!(s.step, Step::Evicting | Step::Evicted));
     hash_some(power.as_ref(), h, |power, h| hash_power(power, evicts, h));
     let Collected { evidence, boot_log } = collected;
     let read = evidence.as_ref().map(|e| {
@@ -367,7 +381,7 @@ fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {
     updates.hash(h);
     (completed, pod_deletions, machine_sought, last, failures).hash(h);
     for (pod, answer) in &evictions.answers {
-        let EvictionAnswer { at, result } = answer;
+        let EvictionAnswer { pod: _, at, result } = answer;
         (pod, (*at).max(before(EVICTED_AGAIN)), result).hash(h);
     }
     hold_refused.hash(h);

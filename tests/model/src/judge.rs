@@ -59,6 +59,8 @@ pub enum Wrong {
     Unseen,
     /// A pod was ended although its budget forbids it and nobody has permitted that.
     Budget,
+    /// A host was switched off that a person had asked to be left on.
+    LeftOn,
     /// The cordon of somebody else was taken for ours, or removed.
     Cordon,
     /// A pod of another Node than the one that was read was evicted.

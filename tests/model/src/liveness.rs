@@ -142,6 +142,8 @@ pub fn healed(w: &World) -> World {
     // A remediation that waits for another entry of the inventory is deleted with its wrong one.
     w.object.deleting |= w.has_wrong_bmc();
     w.object.deleting |= w.registration != Registration::Pinned;
+    // Who works on a host that was left on has done so at some time.
+    w.object.deleting |= w.leaving.is_some_and(|leaving| leaving.left_on);
     // Whoever has a budget that forbids the eviction of its pod starts another one.
     w.budget_permits();
     w

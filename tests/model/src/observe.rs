@@ -11,7 +11,7 @@ use rackhand_core::remediation::{
     Drain, Evictions, HostRef, HostView, JournalFacts, LeaseMemory, MachineView, MoveBlock,
     NodeAction, NodeComparison, NodeFacts, NodeLife, ObjectFacts, Observation, OnExhausted,
     OnUpdate, OperationEvent, OperationView, OtherNode, OtherNodes, PinnedOperation, PodDeletion,
-    PodDeletions, PodRef, Policy, Shell, State, Step, Taint, UpdateRules, WorkloadView,
+    PodDeletions, PodRef, Policy, Shell, State, Taint, UpdateRules, WorkloadList, WorkloadView,
     node_comparison,
 };
 
@@ -82,7 +82,7 @@ pub(crate) fn node(w: &World, leases: &mut LeaseMemory) -> NodeFacts {
 fn other_nodes(
     w: &World,
     state: Option<&State>,
-    operation: Option<&OperationView>,
+    operation: (Option<&OperationView>, bool),
     workload: &WorkloadView,
 ) -> OtherNodes {
     let comparison = node_comparison(state, operation, workload, NOW);
@@ -208,8 +208,6 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
     if w.claimed && shell.journal.is_none() {
         shell.journals_read(&[w.agent.history()]);
     }
-    let draining = (state.as_ref())
-        .is_some_and(|s| matches!(s.step, Step::Draining | Step::Evicting | Step::Evicted));
     let drain = || Drain {
         pods: w.pod.bound.then(|| bound_pod(w)).into_iter().collect(),
         volumes: w.pod.volume.then(|| "csi-1".into()).into_iter().collect(),
@@ -230,8 +228,12 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
     let workload = workload(w, shell, leases);
     let other_nodes = match w.is_workload_away() {
         true => OtherNodes::NotCompared,
-        false => other_nodes(w, state.as_ref(), operation.as_ref(), &workload),
+        false => {
+            let is_read = shell.read_since_end().is_some();
+            other_nodes(w, state.as_ref(), (operation.as_ref(), is_read), &workload)
+        }
     };
+    let lists = WorkloadList::of(state.as_ref().map(|s| s.step), &workload);
     let o = Observation {
         object: ObjectFacts {
             ended_by_copy: None,
@@ -287,7 +289,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
             ..UpdateRules::default()
         },
         approved: false,
-        drain: draining.then(drain),
+        drain: (lists != WorkloadList::Nothing).then(drain),
         pod_deletions: PodDeletions::default(),
         evictions: Evictions::default(),
         collected: Collected::default(),
@@ -319,6 +321,10 @@ fn decide_once(
     process: &mut Process,
     breakage: Option<Breakage>,
 ) -> (Observation, Decision) {
+    if let Some(b) = breakage {
+        send_events(w, &mut process.shell);
+        b.memory(&mut process.shell);
+    }
     let mut o = observe(w, process);
     if let Some(b) = breakage {
         b.observation(&mut o, w);

@@ -257,7 +257,7 @@ impl Setting {
     }
 
     /// As `direct`, with a Node that is Ready, whose pod leaves through the Eviction API before anything is switched, or
-    /// is not permitted to by its budget; with each of the policies.
+    /// is not permitted to by its budget; with each of the policies, and of a host that a person has asked to be left on.
     pub fn evictions(budget: u8) -> Self {
         Self {
             name: "evictions",
@@ -272,6 +272,7 @@ impl Setting {
                 Fault::Cordoned,
                 Fault::PodReturns,
                 Fault::GivenUp,
+                Fault::AskedOff,
             ],
             evicts: true,
             ..Self::direct(budget)
@@ -426,6 +427,9 @@ impl Model for Setting {
                 |_, w: &World| !is(w, Wrong::Bricked),
             ),
             Property::always("budgets of pods hold", |_, w: &World| !is(w, Wrong::Budget)),
+            Property::always("a host that is left on stays on", |_, w: &World| {
+                !is(w, Wrong::LeftOn)
+            }),
             Property::always("F9: the cordon of others stays", |_, w: &World| {
                 !is(w, Wrong::Cordon)
             }),

@@ -110,6 +110,7 @@ fn fault_line(w: &World, fault: Fault) -> String {
         Fault::Cordoned => "a person cordons the Node.",
         Fault::PodReturns => "a person removes the cordon, and the pod comes back if it has left.",
         Fault::GivenUp => "whoever made the remediation gives it up.",
+        Fault::AskedOff => "a person has the host switched that was to be left on.",
         Fault::Renamed => "the kubelet registers under another name from its next boot on.",
         Fault::EarlyConfirmation => {
             "somebody confirms that the host is off, unasked, and it is not."

@@ -7,11 +7,11 @@ use crate::{
     api::{
         Resource, Restriction,
         resource::{
-            BARE_METAL_HOSTS, CLUSTERS, MACHINE_HEALTH_CHECKS, MACHINES, METAL3_MACHINES,
-            METAL3_REMEDIATION_TEMPLATES, METAL3_REMEDIATIONS, NODE_HEALTH_CHECKS, NODES,
-            OPENSHIFT_HEALTH_CHECKS, OPENSHIFT_MACHINES, PODS, POWER_POLICIES,
+            BARE_METAL_HOSTS, CLUSTERS, HOST_MAINTENANCES, MACHINE_HEALTH_CHECKS, MACHINES,
+            METAL3_MACHINES, METAL3_REMEDIATION_TEMPLATES, METAL3_REMEDIATIONS, NODE_HEALTH_CHECKS,
+            NODES, OPENSHIFT_HEALTH_CHECKS, OPENSHIFT_MACHINES, PODS, POWER_POLICIES,
             POWER_REMEDIATION_TEMPLATES, POWER_REMEDIATIONS, RACK_AGENTS, REMEDIATION_STATES,
-            SECRETS, VOLUME_ATTACHMENTS,
+            REMEDIATION_TRIGGERS, SECRETS, VOLUME_ATTACHMENTS,
         },
     },
     fleet::{Check, HostId},
@@ -34,7 +34,7 @@ pub enum Habit {
 }
 
 /// Kinds on which rights are taken away: all that Rackhand reads, without the Leases by which it leads.
-pub(crate) const DENIABLE: [Resource; 19] = [
+pub(crate) const DENIABLE: [Resource; 21] = [
     NODES,
     PODS,
     VOLUME_ATTACHMENTS,
@@ -54,6 +54,8 @@ pub(crate) const DENIABLE: [Resource; 19] = [
     RACK_AGENTS,
     REMEDIATION_STATES,
     NODE_HEALTH_CHECKS,
+    HOST_MAINTENANCES,
+    REMEDIATION_TRIGGERS,
 ];
 
 /// Kinds whose CRD may be established late: without their objects nothing begins.

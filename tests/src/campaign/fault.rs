@@ -48,6 +48,10 @@ pub enum Fault {
     AgentSlow,
     /// A BMC accepts connections and never answers.
     BmcSilent,
+    /// The system of a BMC is answered with the name of another resource.
+    BmcMisnames,
+    /// A BMC rejects the credentials for its system, and accepts them for everything else.
+    BmcRefusesSystem,
     /// A BMC reports off regardless of the host, until it accepts a power-off.
     BmcReportsOff,
     /// A BMC loses the state of a host that runs: it reports off, and refuses a power-off as already off.
@@ -79,7 +83,7 @@ pub enum Part {
 
 impl Fault {
     /// Every fault with its relative frequency.
-    pub const SHARES: [(Self, u32); 27] = [
+    pub const SHARES: [(Self, u32); 29] = [
         (Self::HostHangs, 40),
         (Self::RemediationDeleted, 4),
         (Self::ControllerKilled, 6),
@@ -101,6 +105,8 @@ impl Fault {
         (Self::AgentSilent, 4),
         (Self::AgentSlow, 3),
         (Self::BmcSilent, 6),
+        (Self::BmcMisnames, 4),
+        (Self::BmcRefusesSystem, 4),
         (Self::BmcReportsOff, 4),
         (Self::BmcForgets, 0),
         (Self::BmcLosesAnswer, 6),
@@ -116,6 +122,8 @@ impl Fault {
             Self::HostHangs
             | Self::RemediationDeleted
             | Self::BmcSilent
+            | Self::BmcMisnames
+            | Self::BmcRefusesSystem
             | Self::BmcReportsOff
             | Self::BmcForgets
             | Self::BmcLosesAnswer
@@ -197,6 +205,8 @@ impl fmt::Display for Fault {
             Self::AgentSilent => "connections to an agent silent",
             Self::AgentSlow => "connections to an agent slow",
             Self::BmcSilent => "BMC silent",
+            Self::BmcMisnames => "BMC names another resource",
+            Self::BmcRefusesSystem => "BMC refuses its system",
             Self::BmcReportsOff => "BMC reports off",
             Self::BmcForgets => "BMC forgets that its host is on",
             Self::BmcLosesAnswer => "BMC loses an answer",

@@ -33,6 +33,8 @@ pub(super) const CLOCK_ERROR: Duration = Duration::from_secs(CONTROLLER_CLOCK.un
 const AGENT_CLOCK: i64 = 600;
 /// Probability of each fault of a datagram.
 const DATAGRAMS: f64 = 0.05;
+/// The path of the system of a BMC.
+const SYSTEMS: &str = "/redfish/v1/Systems/*";
 
 /// A fault in progress.
 struct Open {
@@ -207,6 +209,13 @@ impl<'a> Storm<'a> {
             Fault::AgentSilent => self.agents[target].silence(),
             Fault::AgentSlow => self.agents[target].slow(LATE),
             Fault::BmcSilent => rule = Some(stage.host(target)?.silent()),
+            Fault::BmcMisnames => {
+                let other = "/redfish/v1/Systems/other";
+                rule = Some(stage.host(target)?.misname(SYSTEMS, other));
+            }
+            Fault::BmcRefusesSystem => {
+                rule = Some(stage.host(target)?.refuse_auth_at(SYSTEMS));
+            }
             Fault::BmcReportsOff => rule = Some(stage.host(target)?.off_until_commanded()),
             Fault::BmcForgets => {
                 let host = stage.host(target)?;

@@ -44,8 +44,12 @@ impl Stage {
     /// # Errors
     /// The expected step, reason or Event does not occur in time.
     pub async fn wait_step(&self, machine: &str, step: &str) -> Result<Seen> {
-        self.wait_remediation(machine, step, |seen| seen.step == step)
-            .await
+        self.wait_remediation(machine, step, |seen| {
+            // The drain is recorded before the taint is set.
+            let is_recorded_early = step == "Draining" && seen.reason == "Tainting";
+            seen.step == step && !is_recorded_early
+        })
+        .await
     }
 
     /// Waits for a reason and its Warning Event.

@@ -28,7 +28,7 @@ pub use machine::{Operation, Proof, updates_limit};
 pub use observation::{LastReading, Past, PowerObservation};
 pub use outcome::{Outcome, state_word};
 pub use proof::{LEAST_UPTIME, LONGEST_GAP, OffProof, Watch};
-pub use runner::{Hooks, Report, Signal, Stopped, run, run_since};
+pub use runner::{Hooks, Permit, Report, Signal, Stopped, run, run_since};
 
 /// The requested result, and its confirmation.
 ///

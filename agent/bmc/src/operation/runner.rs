@@ -65,14 +65,14 @@ pub trait Hooks: Send {
         false
     }
 
-    /// Whether this command may be sent now. If not, [`permit`](Hooks::permit) is called.
-    fn is_permitted(&self, _command: PowerCommand) -> bool {
-        true
-    }
-
-    /// Waits until this command may be sent. The deadline of the operation is extended by the wait.
-    fn permit(&mut self, _command: PowerCommand) -> impl Future<Output = ()> + Send {
-        future::ready(())
+    /// Whether this command may be sent now; [`Permit::Wait`]: once it may, or the operation was interrupted. The
+    /// deadline of the operation is extended by the wait.
+    fn permit(
+        &mut self,
+        _command: PowerCommand,
+        _permit: Permit,
+    ) -> impl Future<Output = bool> + Send {
+        future::ready(true)
     }
 
     /// Called before a command is sent, to record it. After an error the command is not sent, and
@@ -101,6 +101,15 @@ pub trait Hooks: Send {
 }
 
 impl Hooks for () {}
+
+/// How [`Hooks::permit`] answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permit {
+    /// At once.
+    Now,
+    /// Once the command may be sent.
+    Wait,
+}
 
 /// Whether a running operation goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -250,17 +259,20 @@ impl<H: Hooks> Run<'_, H> {
             if self.hooks.signal() == Signal::Stop {
                 return Outcome::Stopped;
             }
+            if let Next::Send(command) = next
+                && !self.hooks.permit(command, Permit::Now).await
+            {
+                let asked = Instant::now();
+                self.hooks.permit(command, Permit::Wait).await;
+                self.operation.extend(asked.elapsed());
+                continue;
+            }
             match next {
                 Next::Done(outcome) => return outcome,
                 Next::Wait(until) => tokio::select! {
                     () = sleep_until(self.at(until)) => {}
                     () = self.hooks.interrupted() => {}
                 },
-                Next::Send(command) if !self.hooks.is_permitted(command) => {
-                    let asked = Instant::now();
-                    self.hooks.permit(command).await;
-                    self.operation.extend(asked.elapsed());
-                }
                 Next::Corroborate => self.corroborate().await,
                 Next::Read | Next::Send(_) => {
                     let deadline = self.at(self.operation.deadline());
@@ -307,7 +319,7 @@ impl<H: Hooks> Run<'_, H> {
         if let Next::Send(command) = self.next()
             && (self.operation).reads_updates(command, self.begun.elapsed())
             && (!was_soft || self.operation.is_soft())
-            && self.hooks.is_permitted(command)
+            && self.hooks.permit(command, Permit::Now).await
         {
             self.read_updates().await;
             if self.next() == Next::Read {
@@ -319,7 +331,10 @@ impl<H: Hooks> Run<'_, H> {
         }
         match self.next() {
             Next::Send(_) if was_soft && !self.operation.is_soft() => Ok(()),
-            Next::Send(command) if self.hooks.is_permitted(command) => self.send(command).await,
+            Next::Send(command) => match self.hooks.permit(command, Permit::Now).await {
+                true => self.send(command).await,
+                false => Ok(()),
+            },
             _ => Ok(()),
         }
     }

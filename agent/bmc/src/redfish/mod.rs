@@ -53,7 +53,7 @@ pub(crate) fn fuzz(bytes: &[u8]) -> Option<serde_json::Value> {
         let word = body.get("PowerState").and_then(|word| word.as_str());
         assert_eq!(word, Some("Off"));
     }
-    host::health::fuzz(&body);
+    host::facts::health::fuzz(&body);
     host::led::fuzz(&body);
     host::log::fuzz(&body);
     host::updates::fuzz(&body);

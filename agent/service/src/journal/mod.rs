@@ -39,7 +39,7 @@ pub(crate) use file::IfDamaged;
 use file::{SCHEMA, open_or_create, prepare};
 use ledger::{View, decide, write, write_operation};
 pub(crate) use messages::{interrupted, outcome_to_proto, refused_status};
-pub(crate) use query::OperationFilter;
+pub(crate) use query::{OperationFilter, ReadSystem};
 pub(crate) use records::{IdentityRecord, OperationRecord};
 use running::RunningOperations;
 use store::{OnDisk, OpenedJournal, ReadTx, Source, Store};
@@ -451,6 +451,14 @@ impl Journal {
     ) -> Result<Option<i64>, JournalError> {
         self.read(move |tx| query::last_command(tx, &host, action, since))
             .await
+    }
+
+    /// What the last confirmed operation of the host read of its system, among the newest operations.
+    pub(crate) async fn last_system(
+        &self,
+        host: HostKeys,
+    ) -> Result<Option<ReadSystem>, JournalError> {
+        self.read(move |tx| query::last_system(tx, &host)).await
     }
 
     /// All holds, by host key.

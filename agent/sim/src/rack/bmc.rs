@@ -159,6 +159,23 @@ impl SimHost {
         self.inject(Rule::always(Action::Hang))
     }
 
+    /// Never answers reads of resources at this path, while it answers everything else.
+    pub fn silent_at(&self, path: &str) -> FaultId {
+        self.inject(Rule::always(Action::Hang).on("GET", path))
+    }
+
+    /// The documents of this path name another resource in `@odata.id`, as those of a web server do that mixes its
+    /// answers up.
+    pub fn misname(&self, path: &str, named: &str) -> FaultId {
+        let body = serde_json::json!({"@odata.id": named});
+        self.inject(Rule::always(Action::Merge { body }).on("GET", path))
+    }
+
+    /// Rejects the credentials of reads of this path (401), while they are accepted everywhere else.
+    pub fn refuse_auth_at(&self, path: &str) -> FaultId {
+        self.inject(Rule::always(Action::RefuseAuth).on("GET", path))
+    }
+
     /// Sets the BMC clock ahead by this many seconds; negative: behind.
     pub fn wrong_clock(&self, ahead: i64) -> FaultId {
         self.inject(Rule::always(Action::Clock { ahead }))

@@ -239,6 +239,13 @@ impl SimHost {
         self.note("an update of firmware is scheduled");
     }
 
+    /// Begins an update of firmware with the next power-off or shutdown that the host takes, as an update does that
+    /// waits until its operating system goes down.
+    pub fn flash_at_power_off(&self, takes: Option<Duration>) {
+        self.with(|_, state, _| state.flash_at_power_off = Some(takes));
+        self.note("an update of firmware begins with the next power-off");
+    }
+
     /// Ends an update that hangs, as the support of the vendor would.
     pub fn end_flash(&self) {
         self.with(|_, state, _| state.flash = None);

@@ -3,7 +3,7 @@
 //! Pure: changes of the machine are inputs. Must never: remove a record, except for old entries of
 //! the event log.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::observation::{Cause, Counters, LogEntry, LogEvent, Switched};
 use super::power::{Answer, Change, Flash, Machine, OsState, PowerState, ResetType, Transition};
@@ -25,6 +25,8 @@ pub(super) struct State {
     pub(super) boots: Vec<String>,
     pub(super) settings: HostSettings,
     pub(super) flash: Option<Flash>,
+    /// How long the update takes that begins with the next power-off; it hangs if it takes no certain time.
+    pub(super) flash_at_power_off: Option<Option<Duration>>,
     cause: Option<Cause>,
 }
 
@@ -42,6 +44,7 @@ impl State {
             boots: Vec::new(),
             settings: HostSettings::default(),
             flash: None,
+            flash_at_power_off: None,
             cause: None,
         }
     }
@@ -162,6 +165,16 @@ impl State {
         answer: Option<Answer>,
     ) {
         *self.counters.commands.entry(reset).or_default() += 1;
+        let is_off = matches!(
+            reset,
+            ResetType::ForceOff | ResetType::GracefulShutdown | ResetType::PushPowerButton
+        );
+        if is_off
+            && answer == Some(Answer::Accepted)
+            && let Some(takes) = self.flash_at_power_off.take()
+        {
+            self.flash = Some(Flash::running(now.at, takes));
+        }
         self.log(
             now,
             LogEvent::Command {

@@ -99,8 +99,8 @@ use super::conditions::StatusCondition;
         "message": "the host cannot be changed: delete this object and create another",
     },
     {
-        "rule": "self.powerOff == oldSelf.powerOff",
-        "message": "powerOff cannot be changed: delete this object and create another",
+        "rule": "self.powerOff || !oldSelf.powerOff",
+        "message": "powerOff can only be changed to true: delete this object and create another",
     },
     {
         "rule": "self.eviction.seconds == oldSelf.eviction.seconds",
@@ -141,7 +141,8 @@ pub struct HostMaintenanceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 31_536_000))]
     pub duration_seconds: Option<i32>,
-    /// Whether the host is switched off. If not, its Node is cordoned and emptied, and the host stays on.
+    /// Whether the host is switched off. If not, its Node is cordoned and emptied, and the host stays on: Rackhand
+    /// switches nothing, also if the Node becomes Unknown. false can be changed to true while the maintenance runs.
     #[serde(default = "yes")]
     pub power_off: bool,
     /// Whether the locator LED of the host is lit while it can be worked on. It may be changed at any time.
@@ -223,6 +224,13 @@ pub struct HostMaintenanceStatus {
     /// The PowerRemediation that is made for it, in the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<String>,
+    /// Its UID. What it has set names this, and is looked for until it is gone.
+    #[serde(
+        rename = "remediationUID",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub remediation_uid: Option<String>,
     /// Whether the remediation has begun.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begun: bool,

@@ -26,10 +26,22 @@ pub struct Attempt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub drained_at: Option<Timestamp>,
+    /// How many pods of the host were evicted before anything was switched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub pods_evicted: Option<i32>,
+    /// The first of them, as namespace/name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 5), inner(length(max = 128)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub evicted_pod_names: Vec<String>,
     /// How many pods of the host Rackhand deleted, after it was confirmed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub pods_deleted: Option<i32>,
+    /// The first of them, as namespace/name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 5), inner(length(max = 128)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub deleted_pod_names: Vec<String>,
     /// When the BMC had confirmed that the host was on again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]

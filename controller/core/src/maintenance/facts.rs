@@ -1,10 +1,10 @@
 //! What is known about a maintenance, its remediation and its marks.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{LeaseMark, LedMark, MachineMark, Stage};
+use super::{Earlier, LeaseMark, LedMark, MachineMark, Mark, Stage};
 
 /// What the spec asks for, beside the target.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -60,6 +60,36 @@ pub enum RemediationSeen {
     },
 }
 
+/// Changes of marks that failed when they were tried last, each with its error.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct FailedMarks {
+    /// What could not be set or renewed.
+    pub set: BTreeMap<Mark, String>,
+    /// What could not be taken back.
+    pub take_back: BTreeMap<Mark, String>,
+}
+
+impl FailedMarks {
+    /// Why a mark that health checks heed could not be set. A locator LED is none of those.
+    pub(super) fn heeded(&self) -> Option<&str> {
+        let mut heeded = self.set.iter().filter(|(mark, _)| mark.is_heeded());
+        heeded.next().map(|(_, why)| why.as_str())
+    }
+}
+
+/// What a remediation has left that is gone: its finalizer was removed by hand.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Leftovers {
+    /// The Node, for messages.
+    pub node: String,
+    /// Whether the Node has its taint.
+    pub taint: bool,
+    /// Whether the Node has its cordon.
+    pub cordon: bool,
+    /// Whether an agent or the BareMetalHost has its hold.
+    pub hold: bool,
+}
+
 /// What is known about a maintenance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MaintenanceFacts {
@@ -73,20 +103,22 @@ pub struct MaintenanceFacts {
     pub record: MaintenanceRecord,
     /// Why no host can be found for it, or why the spec cannot be used.
     pub target: Result<(), String>,
+    /// The maintenance of the same host whose turn comes before.
+    pub earlier: Option<Earlier>,
     /// Why it must not begin, although there is a host.
     pub refused: Option<String>,
     /// `namespace/name` of the remediation, for messages.
     pub remediation_name: String,
     /// The remediation that was made for it.
     pub remediation: RemediationSeen,
-    /// The annotation on the Machine.
+    /// The mark on the Machine.
     pub machine: MachineMark,
     /// The Lease by which medik8s' operators leave the Node alone.
     pub lease: LeaseMark,
     /// What was done with the locator LED.
     pub led: LedMark,
-    /// Why a mark could not be set when that was tried last.
-    pub mark_refused: Option<String>,
-    /// What the remediation has left on the Node although it is gone: its finalizer was removed by hand.
-    pub left_on_node: Option<String>,
+    /// Changes of marks that failed when they were tried last.
+    pub failed_marks: FailedMarks,
+    /// What the remediation has left although it is gone.
+    pub leftovers: Leftovers,
 }

@@ -1,116 +1,14 @@
-//! The decision: what is recorded next, and what is done after that.
+//! The decision about a maintenance that is wanted, and when it ends.
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::{
-    LED_LIT_FOR, LeaseMark, MachineMark, MaintenanceFacts, MaintenancePhase, MaintenanceRecord,
-    Mark, RemediationSeen, Stage,
+    Earlier, LED_LIT_FOR, LeaseMark, MachineMark, MaintenanceAction, MaintenanceDecision,
+    MaintenanceFacts, MaintenancePhase, MaintenanceReason, Mark, RemediationSeen, Stage,
+    ending::{end, keep_marks, left_marks, leftovers, marks_left},
+    words::own_fields,
 };
-use crate::remediation::Reason;
-
-/// Why a maintenance is where it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[schemars(description = "")]
-pub enum MaintenanceReason {
-    /// It has just been created.
-    Started,
-    /// No host can be found for it.
-    TargetNotFound,
-    /// Another controller's health check would act on the host.
-    CheckWouldAct,
-    /// Another holder has medik8s' Lease of the Node.
-    NodeLeaseHeld,
-    /// Its remediation waits.
-    RemediationWaits,
-    /// Its remediation is made anew.
-    MadeAnew,
-    /// The marks are being set by which health checks leave the host alone.
-    SettingMarks,
-    /// A mark cannot be set, so nothing is evicted or switched.
-    MarkRefused,
-    /// The Node is cordoned, and its pods leave.
-    Evicting,
-    /// The host is switched off, and what is left moves.
-    PoweringOff,
-    /// The host can be worked on.
-    Parked,
-    /// It was deleted.
-    Deleted,
-    /// Its time is over.
-    TimeOver,
-    /// Somebody has deleted its remediation.
-    RemediationDeleted,
-    /// Its remediation has failed.
-    RemediationFailed,
-    /// Its remediation is gone, and has left its taint on the Node.
-    TaintLeft,
-}
-
-impl MaintenanceReason {
-    /// The reason as one word.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Started => "Started",
-            Self::TargetNotFound => "TargetNotFound",
-            Self::CheckWouldAct => "CheckWouldAct",
-            Self::NodeLeaseHeld => "NodeLeaseHeld",
-            Self::RemediationWaits => "RemediationWaits",
-            Self::MadeAnew => "MadeAnew",
-            Self::SettingMarks => "SettingMarks",
-            Self::MarkRefused => "MarkRefused",
-            Self::Evicting => "Evicting",
-            Self::PoweringOff => "PoweringOff",
-            Self::Parked => "Parked",
-            Self::Deleted => "Deleted",
-            Self::TimeOver => "TimeOver",
-            Self::RemediationDeleted => "RemediationDeleted",
-            Self::RemediationFailed => "RemediationFailed",
-            Self::TaintLeft => "TaintLeft",
-        }
-    }
-}
-
-/// One thing that is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MaintenanceAction {
-    /// Put our finalizer on the object.
-    AddFinalizer,
-    /// Take our finalizer off the object.
-    RemoveFinalizer,
-    /// Create the remediation.
-    CreateRemediation,
-    /// Delete the remediation.
-    DeleteRemediation,
-    /// Change the strategy of the remediation to that of the spec.
-    UpdateRemediation,
-    /// Set or renew a mark.
-    Set(Mark),
-    /// Take a mark back.
-    TakeBack(Mark),
-}
-
-/// What is recorded, and what is done once it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MaintenanceDecision {
-    /// The phase that people see.
-    pub phase: MaintenancePhase,
-    /// Why, as one word.
-    pub reason: MaintenanceReason,
-    /// What happens, to which host, and what is next.
-    pub message: String,
-    /// What is recorded before anything is done.
-    pub record: MaintenanceRecord,
-    /// What may be in place after what is done.
-    pub in_place: Vec<Mark>,
-    /// Until when the locator LED may be lit after what is done.
-    pub led_until: Option<Timestamp>,
-    /// When the maintenance ends, as far as that is known.
-    pub ends: Option<Timestamp>,
-    /// What is done. The order is that of the list; each is idempotent.
-    pub actions: Vec<MaintenanceAction>,
-}
+use crate::{remediation::Reason, values::time::whole_second};
 
 /// Decides about one maintenance.
 pub fn decide(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
@@ -121,7 +19,7 @@ pub fn decide(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
 }
 
 /// When the maintenance ends by its time.
-fn ends(f: &MaintenanceFacts) -> Option<Timestamp> {
+pub(super) fn ends(f: &MaintenanceFacts) -> Option<Timestamp> {
     let parked = f.record.parked_since;
     let lasts = parked
         .zip(f.wanted.duration)
@@ -138,6 +36,7 @@ fn why_it_ends(f: &MaintenanceFacts, now: Timestamp) -> Option<(MaintenanceReaso
         return Some((MaintenanceReason::Deleted, message));
     }
     if let Some(end) = ends(f).filter(|end| *end <= now) {
+        let end = whole_second(end);
         let message = if f.record.begun {
             format!("its time was over at {end}")
         } else {
@@ -170,7 +69,10 @@ fn why_it_ends(f: &MaintenanceFacts, now: Timestamp) -> Option<(MaintenanceReaso
             ..
         } => Some((
             MaintenanceReason::RemediationFailed,
-            format!("PowerRemediation {name} has failed: {message} ({reason})"),
+            format!(
+                "PowerRemediation {name} has failed: {} ({reason})",
+                own_fields(message)
+            ),
         )),
         _ => None,
     }
@@ -198,14 +100,35 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
         RemediationSeen::Unknown { why } => {
             d.reason = MaintenanceReason::RemediationWaits;
             d.message = format!("PowerRemediation {name} cannot be read: {why}");
+            d.in_place.push(Mark::Remediation);
         }
         RemediationSeen::Absent => {
             unmark(f, &mut d);
-            if let Some((reason, message)) = not_yet(f) {
+            // The next one would not know what the last one has left.
+            let left = leftovers(f).map(|(reason, what)| {
+                let message = format!("PowerRemediation {name} is gone, and {what}");
+                (reason, message)
+            });
+            if let Some((reason, message)) = left.or_else(|| not_yet(f)) {
                 (d.reason, d.message) = (reason, message);
             } else {
                 d.actions.push(A::CreateRemediation);
                 d.in_place.push(Mark::Remediation);
+            }
+        }
+        // Nothing is done yet, and the remediation of the other one must not wait for this one.
+        RemediationSeen::Present {
+            deleting,
+            stage: Stage::Waiting | Stage::Ready | Stage::Recovered,
+            ..
+        } if !f.record.begun && f.earlier.is_some() => {
+            d.in_place.push(Mark::Remediation);
+            unmark(f, &mut d);
+            if let Some(earlier) = &f.earlier {
+                (d.reason, d.message) = queued(earlier);
+            }
+            if !deleting {
+                d.actions.push(A::DeleteRemediation);
             }
         }
         RemediationSeen::Present {
@@ -235,7 +158,8 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
                     format!("PowerRemediation {name} has ended before it began, and is made anew")
                 }
                 false => format!(
-                    "nothing is switched yet: PowerRemediation {name}: {message} ({reason})"
+                    "nothing is switched yet: PowerRemediation {name}: {} ({reason})",
+                    own_fields(message)
                 ),
             };
             if ended && !deleting {
@@ -248,7 +172,7 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
             message,
             ..
         } => {
-            begun(f, (*stage, reason, message), &mut d, now);
+            begun(f, (*stage, reason, &own_fields(message)), &mut d, now);
         }
     }
     if let RemediationSeen::Present {
@@ -260,7 +184,31 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
         d.actions.push(A::UpdateRemediation);
     }
     keep_marks(f, &mut d);
+    // A host that waits and is marked would not be remediated by its check.
+    if d.phase == MaintenancePhase::Pending
+        && let Some(left) = marks_left(f, &d)
+    {
+        d.reason = MaintenanceReason::MarkLeft;
+        d.message = format!("{}; {left}", d.message);
+    }
     d
+}
+
+/// The maintenance of the same host that goes first, and what ends the wait for it.
+fn queued(earlier: &Earlier) -> (MaintenanceReason, String) {
+    let name = &earlier.name;
+    let why = match earlier.has_begun {
+        true => "has begun",
+        false => "was created before",
+    };
+    let ends = earlier
+        .ends
+        .map_or_else(String::new, |at| format!(" at {}, or", whole_second(at)));
+    let message = format!(
+        "HostMaintenance {name} of the same host {why}: this one begins once that has ended:{ends} when somebody deletes \
+         it. The host comes back in between"
+    );
+    (MaintenanceReason::Queued, message)
 }
 
 /// Why the remediation is not made yet.
@@ -268,40 +216,71 @@ fn not_yet(f: &MaintenanceFacts) -> Option<(MaintenanceReason, String)> {
     if let Err(why) = &f.target {
         return Some((MaintenanceReason::TargetNotFound, why.clone()));
     }
+    if let Some(earlier) = &f.earlier {
+        return Some(queued(earlier));
+    }
+    if let MachineMark::OfAnother { by } = &f.machine {
+        return Some((MaintenanceReason::Queued, marked_by(by)));
+    }
     if let Some(why) = &f.refused {
         return Some((MaintenanceReason::CheckWouldAct, why.clone()));
     }
-    match &f.lease {
-        LeaseMark::Theirs { holder } => Some((
-            MaintenanceReason::NodeLeaseHeld,
-            format!(
-                "{holder} works on the Node, by its Lease in medik8s-leases; the maintenance begins once that has ended"
-            ),
+    Some((MaintenanceReason::NodeLeaseHeld, lease_not_free(&f.lease)?))
+}
+
+fn marked_by(by: &str) -> String {
+    format!(
+        "the Machine has the mark of {by}: this maintenance begins once that is taken back, which takes up to a minute \
+         where that one is gone. If that one is over, as after a restore of the Machine, remove the annotation \
+         rackhand.dev/maintenance from the Machine"
+    )
+}
+
+/// Why medik8s' Lease of the Node cannot be had, and what ends that.
+fn lease_not_free(lease: &LeaseMark) -> Option<String> {
+    match lease {
+        LeaseMark::Theirs { holder, until } => Some(format!(
+            "{holder} works on the Node, and has its Lease in medik8s-leases until {}; it may renew that. The maintenance \
+             begins once {holder} has finished, or its Lease has expired",
+            whole_second(*until)
         )),
-        LeaseMark::Unread { why } => Some((
-            MaintenanceReason::NodeLeaseHeld,
-            format!("the Lease of the Node cannot be read: {why}"),
-        )),
+        LeaseMark::Unread { why } => Some(format!("the Lease of the Node cannot be read: {why}")),
         LeaseMark::NotUsed | LeaseMark::Free | LeaseMark::Ours { .. } => None,
     }
 }
 
 /// Whether every mark is in place by which health checks leave the host alone, whoever has set it.
 fn is_marked(f: &MaintenanceFacts, now: Timestamp) -> bool {
-    f.lease.is_in_place(now) && f.machine != MachineMark::Absent
+    f.lease.is_in_place(now) && f.machine.is_in_place()
+}
+
+/// Why a mark is missing, if that is more than that it is about to be set.
+fn why_unmarked(f: &MaintenanceFacts) -> Option<String> {
+    let refused = f.failed_marks.heeded();
+    let refused = refused.map(|why| format!("its mark cannot be set: {why}"));
+    let of_another = || match &f.machine {
+        MachineMark::OfAnother { by } => Some(format!("the Machine has the mark of {by}")),
+        _ => None,
+    };
+    refused
+        .or_else(of_another)
+        .or_else(|| lease_not_free(&f.lease))
 }
 
 /// Sets and renews the marks. That they are in place is recorded once they were seen.
 fn set_marks(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
     use MaintenanceAction as A;
     d.record.marked = is_marked(f, now);
-    if f.machine == MachineMark::Absent {
-        d.actions.push(A::Set(Mark::SkipRemediation));
-        d.in_place.push(Mark::SkipRemediation);
-    }
-    if f.lease.due(now) {
-        d.actions.push(A::Set(Mark::Lease));
-        d.in_place.push(Mark::Lease);
+    let due = [
+        (Mark::SkipRemediation, f.machine.is_due()),
+        (Mark::Lease, f.lease.due(now)),
+    ];
+    for (mark, _) in due.into_iter().filter(|(_, is_due)| *is_due) {
+        d.actions.push(A::Set(mark));
+        // What was refused is there only if it is seen.
+        if !f.failed_marks.set.contains_key(&mark) {
+            d.in_place.push(mark);
+        }
     }
 }
 
@@ -320,8 +299,8 @@ fn ready(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
         return;
     }
     set_marks(f, d, now);
-    (d.reason, d.message) = match (&f.mark_refused, d.record.marked) {
-        (Some(why), false) => (MaintenanceReason::MarkRefused, refused_mark(why)),
+    (d.reason, d.message) = match (why_unmarked(f), d.record.marked) {
+        (Some(why), false) => (MaintenanceReason::MarkRefused, refused_mark(&why)),
         _ => (
             MaintenanceReason::SettingMarks,
             "health checks are told to leave the host alone, then the work begins".to_owned(),
@@ -330,9 +309,7 @@ fn ready(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
 }
 
 fn refused_mark(why: &str) -> String {
-    format!(
-        "nothing is evicted or switched, because a health check could act on the host: its mark cannot be set: {why}"
-    )
+    format!("nothing is evicted or switched, because a health check could act on the host: {why}")
 }
 
 /// The remediation has begun: the marks are kept.
@@ -353,7 +330,8 @@ fn begun(
         }
         Stage::Parked | Stage::Emptied => {
             (d.phase, d.reason) = (MaintenancePhase::Parked, MaintenanceReason::Parked);
-            d.record.parked_since = Some(f.record.parked_since.unwrap_or(now));
+            let since = f.record.parked_since.unwrap_or(whole_second(now));
+            d.record.parked_since = Some(since);
             let state = match stage {
                 Stage::Parked => "the host is confirmed off, and is kept off".to_owned(),
                 _ if reason == Reason::Evicted.label() => {
@@ -369,7 +347,9 @@ fn begun(
                 ..f.clone()
             });
             d.ends = ended;
-            let until = ended.map_or_else(String::new, |at| format!("; it ends by itself at {at}"));
+            let until = ended.map_or_else(String::new, |at| {
+                format!("; it ends by itself at {}", whole_second(at))
+            });
             d.message = format!(
                 "{state}: work on it, then delete this HostMaintenance, and the host comes back{until}"
             );
@@ -391,11 +371,11 @@ fn begun(
             d.message = format!("PowerRemediation {name}: {message} ({reason})");
         }
     }
-    if let Some(why) = f.mark_refused.as_ref().filter(|_| !d.record.marked) {
+    if let Some(why) = why_unmarked(f).filter(|_| !d.record.marked) {
         if matches!(stage, Stage::Waiting | Stage::Ready | Stage::Evicting) {
-            (d.reason, d.message) = (MaintenanceReason::MarkRefused, refused_mark(why));
+            (d.reason, d.message) = (MaintenanceReason::MarkRefused, refused_mark(&why));
         } else {
-            let warning = format!("; a health check may act on it: its mark cannot be set: {why}");
+            let warning = format!("; a health check may act on it: {why}");
             d.message.push_str(&warning);
         }
     }
@@ -410,130 +390,11 @@ fn led(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
             .extend(lit.then_some(MaintenanceAction::TakeBack(mark)));
     } else if f.led.due(now) {
         d.actions.push(MaintenanceAction::Set(mark));
-        d.led_until = Some(now.checked_add(LED_LIT_FOR).unwrap_or(Timestamp::MAX));
+        let until = now.checked_add(LED_LIT_FOR).unwrap_or(Timestamp::MAX);
+        d.led_until = Some(whole_second(until));
     }
-}
-
-/// Adds what is in place already.
-fn keep_marks(f: &MaintenanceFacts, d: &mut MaintenanceDecision) {
-    if f.machine == MachineMark::Ours {
-        d.in_place.push(Mark::SkipRemediation);
+    if let Some(why) = (f.failed_marks.set.get(&mark)).filter(|_| f.wanted.locator_led) {
+        let dark = format!("; {} cannot be lit: {why}", mark.words());
+        d.message.push_str(&dark);
     }
-    if matches!(f.lease, LeaseMark::Ours { .. }) {
-        d.in_place.push(Mark::Lease);
-    }
-    if d.led_until.is_some() {
-        d.in_place.push(Mark::LocatorLED);
-    }
-    d.in_place.sort_unstable();
-    d.in_place.dedup();
-}
-
-/// The decision about a maintenance that ends: first the remediation with all that it has set, which brings the host
-/// back, then the marks, so that no check acts on a host that boots; last the finalizer.
-fn end(
-    f: &MaintenanceFacts,
-    reason: MaintenanceReason,
-    why: &str,
-    now: Timestamp,
-) -> MaintenanceDecision {
-    use MaintenanceAction as A;
-    let failed = reason == MaintenanceReason::RemediationFailed;
-    let mut d = MaintenanceDecision {
-        phase: MaintenancePhase::Ending,
-        reason,
-        message: why.to_owned(),
-        record: MaintenanceRecord {
-            ending: Some(reason),
-            ending_message: why.to_owned(),
-            marked: f.record.marked && f.remediation != RemediationSeen::Absent,
-            ..f.record.clone()
-        },
-        in_place: Vec::new(),
-        led_until: f.led.until.filter(|_| f.led.may_be_lit(now)),
-        ends: ends(f),
-        actions: Vec::new(),
-    };
-    if f.record.over {
-        return nothing_left(f, d, failed);
-    }
-    let name = &f.remediation_name;
-    match &f.remediation {
-        RemediationSeen::Unknown { why: unread } => {
-            d.message = format!("{why}; PowerRemediation {name} cannot be read: {unread}");
-        }
-        RemediationSeen::Present {
-            deleting,
-            reason,
-            message,
-            ..
-        } => {
-            d.in_place.push(Mark::Remediation);
-            if !deleting {
-                d.actions.push(A::DeleteRemediation);
-            }
-            if matches!(f.lease, LeaseMark::Ours { .. }) && f.lease.due(now) {
-                d.actions.push(A::Set(Mark::Lease));
-            }
-            d.message = format!(
-                "{why}; the host comes back: PowerRemediation {name}: {message} ({reason})"
-            );
-        }
-        RemediationSeen::Absent => {
-            let left = left(f, now);
-            let on_node = f.left_on_node.as_ref().filter(|_| f.record.begun);
-            match (left.is_empty(), on_node) {
-                (true, None) => return nothing_left(f, d, failed),
-                (true, Some(what)) => {
-                    d.reason = MaintenanceReason::TaintLeft;
-                    d.message = format!("{why}; PowerRemediation {name} is gone, and {what}");
-                    return d;
-                }
-                (false, _) => {}
-            }
-            let names: Vec<String> = left.iter().map(|mark| format!("{mark:?}")).collect();
-            d.message = format!("{why}; to be taken back: {}", names.join(", "));
-            d.actions.extend(left.into_iter().map(A::TakeBack));
-        }
-    }
-    keep_marks(f, &mut d);
-    d
-}
-
-/// What is taken back once the remediation is gone.
-fn left(f: &MaintenanceFacts, now: Timestamp) -> Vec<Mark> {
-    let mut left = left_marks(f);
-    if f.led.may_be_lit(now) {
-        left.push(Mark::LocatorLED);
-    }
-    left
-}
-
-/// The marks of this maintenance that health checks heed.
-fn left_marks(f: &MaintenanceFacts) -> Vec<Mark> {
-    let mut left = Vec::new();
-    if f.machine == MachineMark::Ours {
-        left.push(Mark::SkipRemediation);
-    }
-    if matches!(f.lease, LeaseMark::Ours { .. }) {
-        left.push(Mark::Lease);
-    }
-    left
-}
-
-fn nothing_left(
-    f: &MaintenanceFacts,
-    mut d: MaintenanceDecision,
-    failed: bool,
-) -> MaintenanceDecision {
-    d.record.over = true;
-    d.phase = match failed {
-        true => MaintenancePhase::Failed,
-        false => MaintenancePhase::Ended,
-    };
-    d.led_until = None;
-    d.message = format!("{}; nothing of it is left", d.record.ending_message);
-    let release = f.finalizer.then_some(MaintenanceAction::RemoveFinalizer);
-    d.actions.extend(release);
-    d
 }

@@ -33,17 +33,106 @@ pub enum Mark {
     LocatorLED,
 }
 
-/// The annotation `cluster.x-k8s.io/skip-remediation` of the Machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+impl Mark {
+    /// Whether health checks leave the host alone because of it.
+    #[must_use]
+    pub fn is_heeded(self) -> bool {
+        matches!(self, Self::SkipRemediation | Self::Lease)
+    }
+
+    /// The mark for people.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Remediation => "its PowerRemediation, with what that has set",
+            Self::SkipRemediation => "the annotation of the Machine",
+            Self::Lease => "medik8s' Lease of the Node",
+            Self::LocatorLED => "the locator LED",
+        }
+    }
+}
+
+/// The mark of a maintenance on the Machine: the annotation `rackhand.dev/maintenance` with its UID and, on a Machine of
+/// Cluster API, `cluster.x-k8s.io/skip-remediation`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MachineMark {
-    /// The host has no Machine of Cluster API.
+    /// The host has no Machine whose checks heed such a mark.
     NoMachine,
     /// The Machine has no such annotation.
     Absent,
     /// This maintenance has set it.
     Ours,
-    /// Somebody else has set it.
+    /// This maintenance has set it, and somebody has removed the part that checks heed.
+    InPart,
+    /// Somebody else has set it, who is no maintenance.
     Theirs,
+    /// Another maintenance has set it, and takes it back.
+    OfAnother {
+        /// That maintenance, for messages.
+        by: String,
+    },
+}
+
+impl MachineMark {
+    /// Whether health checks heed it for as long as this maintenance lasts, or there are none.
+    pub(super) fn is_in_place(&self) -> bool {
+        matches!(self, Self::NoMachine | Self::Ours | Self::Theirs)
+    }
+
+    /// Whether something of it is to be taken back.
+    pub(super) fn is_left(&self) -> bool {
+        matches!(self, Self::Ours | Self::InPart)
+    }
+
+    /// Whether it is to be set now.
+    pub(super) fn is_due(&self) -> bool {
+        matches!(self, Self::Absent | Self::InPart)
+    }
+}
+
+/// What the annotation `skip-remediation` says if the maintenance `namespace/name` has set it.
+#[must_use]
+pub fn skip_value(name: &str) -> String {
+    format!("HostMaintenance {name}")
+}
+
+/// Whose mark is on a Machine of Cluster API, by the annotations `skip-remediation` and `rackhand.dev/maintenance`, for
+/// the maintenance `namespace/name` with this UID. An earlier maintenance of the same name is another one.
+#[must_use]
+pub fn machine_mark(
+    skip: Option<&str>,
+    owner: Option<&str>,
+    (name, uid): (&str, &str),
+) -> MachineMark {
+    match (skip, owner) {
+        (Some(_), Some(owner)) if owner == uid => MachineMark::Ours,
+        (None, Some(owner)) if owner == uid => MachineMark::InPart,
+        (skip, Some(owner)) => MachineMark::OfAnother {
+            by: skip
+                .filter(|value| value.starts_with("HostMaintenance "))
+                .map_or_else(
+                    || format!("the HostMaintenance with the UID {owner}"),
+                    |value| format!("{value} (UID {owner})"),
+                ),
+        },
+        (Some(value), None) if value == skip_value(name) => MachineMark::Ours,
+        (Some(_), None) => MachineMark::Theirs,
+        (None, None) => MachineMark::Absent,
+    }
+}
+
+/// Whose mark is on a Machine of OpenShift, by the annotation `rackhand.dev/maintenance`. Only checks that Rackhand
+/// evaluates heed it.
+#[must_use]
+pub fn openshift_mark(owner: Option<&str>, uid: &str, is_evaluated: bool) -> MachineMark {
+    match owner {
+        Some(owner) if owner == uid => MachineMark::Ours,
+        Some(owner) => MachineMark::OfAnother {
+            by: format!("the HostMaintenance with the UID {owner}"),
+        },
+        None if is_evaluated => MachineMark::Absent,
+        None => MachineMark::NoMachine,
+    }
 }
 
 /// medik8s' maintenance Lease of the Node.
@@ -62,6 +151,8 @@ pub enum LeaseMark {
     Theirs {
         /// Identity of the holder.
         holder: String,
+        /// When it expires, if its holder does not renew it.
+        until: Timestamp,
     },
     /// It could not be read.
     Unread {
@@ -117,5 +208,49 @@ impl LedMark {
     pub(super) fn due(self, now: Timestamp) -> bool {
         self.lit
             .is_none_or(|lit| now >= lit.checked_add(LED_RENEWED_AFTER).unwrap_or(Timestamp::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f9_mark_is_that_of_the_maintenance_whose_uid_it_has() {
+        let of = |skip: Option<&str>, owner: Option<&str>| machine_mark(skip, owner, ("ns/m", "u"));
+        let ours = skip_value("ns/m");
+        assert_eq!(of(None, None), MachineMark::Absent);
+        assert_eq!(of(Some(&ours), Some("u")), MachineMark::Ours);
+        assert_eq!(of(Some("mine"), Some("u")), MachineMark::Ours);
+        assert_eq!(of(Some(&ours), None), MachineMark::Ours);
+        assert_eq!(of(Some("mine"), None), MachineMark::Theirs);
+        assert_eq!(of(Some(""), None), MachineMark::Theirs);
+        let part = of(None, Some("u"));
+        assert!(part.is_due() && part.is_left() && !part.is_in_place());
+        for (skip, named) in [
+            (Some(ours.as_str()), "HostMaintenance ns/m (UID old)"),
+            (
+                Some("HostMaintenance ns/first"),
+                "HostMaintenance ns/first (UID old)",
+            ),
+            (Some("mine"), "with the UID old"),
+            (None, "with the UID old"),
+        ] {
+            let other = of(skip, Some("old"));
+            assert!(!other.is_in_place() && !other.is_left() && !other.is_due());
+            assert!(
+                matches!(&other, MachineMark::OfAnother { by } if by.contains(named)),
+                "{other:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn f9_mark_of_another_maintenance_on_a_machine_of_openshift_is_not_relied_on() {
+        assert_eq!(openshift_mark(Some("u"), "u", false), MachineMark::Ours);
+        assert_eq!(openshift_mark(None, "u", true), MachineMark::Absent);
+        assert_eq!(openshift_mark(None, "u", false), MachineMark::NoMachine);
+        let other = openshift_mark(Some("old"), "u", true);
+        assert!(!other.is_in_place() && !other.is_left() && !other.is_due());
     }
 }

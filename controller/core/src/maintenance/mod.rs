@@ -5,21 +5,32 @@
 //! (F1 to F17) holds for it. Here is decided when that remediation is made and deleted, what marks the host has
 //! meanwhile, and what people are told. Decides anew from what is there: a controller that crashes loses nothing.
 
+mod decision;
+mod ending;
 mod facts;
+mod heeding;
 mod life;
 mod marks;
 mod refusal;
 mod stage;
 mod target;
+mod turn;
+mod words;
 
-pub use facts::{MaintenanceFacts, MaintenanceRecord, RemediationSeen, Wanted};
-pub use life::{MaintenanceAction, MaintenanceDecision, MaintenanceReason, decide};
+pub use decision::{MaintenanceAction, MaintenanceDecision, MaintenanceReason};
+pub use facts::{
+    FailedMarks, Leftovers, MaintenanceFacts, MaintenanceRecord, RemediationSeen, Wanted,
+};
+pub use heeding::{ChecksDo, checks_do};
+pub use life::decide;
 pub use marks::{
     LEASE_LASTS, LED_LIT_FOR, LED_RENEWED_AFTER, LeaseMark, LedMark, MachineMark, Mark,
+    machine_mark, openshift_mark, skip_value,
 };
 pub use refusal::{ForeignCheck, refused_by_check};
 pub use stage::{MaintenancePhase, Stage, stage};
 pub use target::{MaintenanceTarget, TargetError};
+pub use turn::{Claim, Earlier, Place, earlier};
 
 #[cfg(test)]
 mod tests;

@@ -53,6 +53,7 @@ pub use observation::other_nodes::{
 };
 pub use observation::pods::{BoundPod, PodDeletions, PodRef, deletion_is_justified};
 pub use observation::power::{PowerReading, PowerState, PowerView};
+use observation::workload_view::list;
 pub use observation::workload_view::{
     BoundVolume, Drain, LeaseFacts, NodeFacts, Taint, WorkloadList, WorkloadView, renewal_limit,
 };
@@ -73,8 +74,9 @@ pub use reason::{APPROVE, Reason, WORDS_IGNORED, WordsOfPersons};
 pub use shell::{
     AgentFacts, Begun, FAILURES_TOLD, Follow, KeptReading, LeaseMemory, NodeReading,
     OperationEvent, Pace, REPEAT_PAUSE, ServingChoice, ServingState, Shell, TrackedOperation, Turn,
-    choose_serving,
+    Unread, choose_serving,
 };
+use state::keep_names;
 pub use state::{
     AgentId, AgentPin, Attempt, AttemptRecord, CordonedNode, Eviction, HostRef, Mode, Phase,
     PinnedNode, Progress, RefusedEntry, State, Step, TaintOwner, before_first_off, on_wall,

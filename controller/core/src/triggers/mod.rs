@@ -10,6 +10,7 @@
 //!   label that was put back meanwhile is answered together with the first one: nothing is switched twice for it.
 
 mod labels;
+mod left_alone;
 mod names;
 mod priority;
 mod wait;
@@ -21,6 +22,7 @@ use jiff::Timestamp;
 use crate::remediation::{State, Step};
 
 pub use labels::{NodeLabel, is_restricted};
+pub use left_alone::{Exclusions, MachineBehind, left_alone};
 pub use names::remediation_name;
 pub use priority::{Claim, acting};
 pub use wait::{Obstacle, Wait};

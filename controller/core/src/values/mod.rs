@@ -3,3 +3,4 @@
 pub mod columns;
 pub mod duration;
 pub mod int_or_percent;
+pub mod time;

@@ -1,8 +1,8 @@
-//! Lists that several remediations share: whom a list answers, when the next one begins, and whether the pods of one
-//! Node or of all are listed (F4, F12).
+//! Lists that several callers share: whom a list answers, when the next one begins, and what it says (F4, F12).
 //!
-//! Invariant: a list answers only what was asked before it began. One that began earlier may lack a pod that was bound
-//! since, and so proves nothing about the time of the question.
+//! Invariants: a list answers only what was asked before it began. One that began earlier may lack a pod that was bound
+//! since, and so proves nothing about the time of the question. And it answers only when its last page is there: what an
+//! incomplete list does not show may be on a later page.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,29 +11,32 @@ use std::{
 
 use jiff::Timestamp;
 
-/// What a call costs beside the objects that it returns, as a number of objects.
-const CALL: usize = 50;
-/// Objects in one response: the page of every list that is shared.
-pub const PAGE: u16 = 500;
-/// Most pods in a list that is shared. The pages of one list follow each other, so that those who wait for a longer one
-/// would wait for seconds, while the API server answers several lists of one Node at the same time.
-pub const MOST_SHARED: usize = 30_000;
-/// Pods of a Node before any were counted, as on an average Node.
-const USUAL_PODS: usize = 30;
-/// How long after its last question a Node counts as asked about. Longer than the pause between two questions of one
-/// drain.
-const ASKED_FOR: Duration = Duration::from_secs(3);
-/// Least time between the beginnings of two lists of all pods.
-pub const GAP_OF_ALL: Duration = Duration::from_millis(500);
-/// Most time between them that a slow list leads to.
-const LONGEST_GAP: Duration = Duration::from_secs(2);
-/// How long no list is shared after one has failed, which may fail again.
-const FAILED_FOR: Duration = Duration::from_secs(60);
+/// The time between the beginnings of two lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Gap {
+    /// The least, so that more questions are answered by one list.
+    pub least: Duration,
+    /// The most that a slow list leads to.
+    pub longest: Duration,
+}
+
+impl Gap {
+    /// A list begins when the one before it has ended.
+    pub const NONE: Self = Self {
+        least: Duration::ZERO,
+        longest: Duration::ZERO,
+    };
+    /// Only what a slow list leads to.
+    pub const OF_SLOW: Self = Self {
+        least: Duration::ZERO,
+        longest: Duration::from_secs(2),
+    };
+}
 
 /// The questions that wait for the next list of a kind in one cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct SharedList {
-    /// The Nodes that are asked about.
+    /// The names that are asked about.
     waiting: BTreeSet<String>,
     /// When the last list began.
     began: Option<Timestamp>,
@@ -42,25 +45,25 @@ pub struct SharedList {
 }
 
 impl SharedList {
-    /// Asks about a Node. The next list that begins has the answer.
-    pub fn ask(&mut self, node: &str) {
-        self.waiting.insert(node.to_owned());
+    /// Asks about an object, or a Node, of this name. The next list that begins has the answer.
+    pub fn ask(&mut self, name: &str) {
+        self.waiting.insert(name.to_owned());
     }
 
     /// How long the next list waits, so that the API server has at least as much time between two lists as for one,
     /// and more questions are answered by it.
     #[must_use]
-    pub fn pause(&self, least: Duration, now: Timestamp) -> Duration {
-        let gap = self.took.saturating_mul(2).min(LONGEST_GAP).max(least);
+    pub fn pause(&self, gap: Gap, now: Timestamp) -> Duration {
+        let wait = self.took.saturating_mul(2).min(gap.longest).max(gap.least);
         let Some(began) = self.began else {
             return Duration::ZERO;
         };
         // A time ahead was taken before the clock was set back.
-        let since = Duration::try_from(now.duration_since(began)).unwrap_or(gap);
-        gap.saturating_sub(since)
+        let since = Duration::try_from(now.duration_since(began)).unwrap_or(wait);
+        wait.saturating_sub(since)
     }
 
-    /// Begins a list, and returns the Nodes about which it answers.
+    /// Begins a list, and returns the names about which it answers.
     pub fn begin(&mut self, now: Timestamp) -> BTreeSet<String> {
         self.began = Some(now);
         std::mem::take(&mut self.waiting)
@@ -73,70 +76,38 @@ impl SharedList {
     }
 }
 
-/// Which list answers a question about the pods of a Node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PodList {
-    /// A list of the pods of this Node, of its own.
-    OfNode,
-    /// The next list of the pods of all Nodes, shared by all that ask.
-    OfAll,
+/// What the pages of one list have shown of the names that it answers about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Answers<T> {
+    found: BTreeMap<String, T>,
+    is_complete: bool,
 }
 
-/// What is known of the pods of one cluster and of the questions about them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct PodLists {
-    /// The Nodes that were asked about lately, and when.
-    asked: BTreeMap<String, Timestamp>,
-    /// Pods of the Node that was listed last.
-    of_node: Option<usize>,
-    /// Pods of the cluster in the last list of all.
-    of_all: Option<usize>,
-    /// When a list of all failed last.
-    failed: Option<Timestamp>,
-}
-
-impl PodLists {
-    /// Which list answers a question about this Node of a cluster with so many Nodes: whichever costs the API server
-    /// less, if each Node that was asked about lately is asked about again.
-    pub fn choose(&mut self, node: &str, nodes: usize, now: Timestamp) -> PodList {
-        let is_recent = |at: Timestamp, within: Duration| {
-            let age = Duration::try_from(now.duration_since(at));
-            age.is_ok_and(|age| age < within)
-        };
-        self.asked.retain(|_, at| is_recent(*at, ASKED_FOR));
-        self.asked.insert(node.to_owned(), now);
-        let has_failed = self.failed.is_some_and(|at| is_recent(at, FAILED_FOR));
-        let of_node = self.of_node.unwrap_or(USUAL_PODS);
-        // A cluster whose Nodes are not counted may be of any size.
-        let estimated = (nodes > 0).then(|| nodes.saturating_mul(of_node));
-        let Some(all) = self.of_all.or(estimated) else {
-            return PodList::OfNode;
-        };
-        let pages = all.div_ceil(usize::from(PAGE)).max(1);
-        let shared = all.saturating_add(pages.saturating_mul(CALL));
-        let asked = self.asked.len();
-        let single = asked.saturating_mul(CALL.saturating_add(of_node));
-        let is_worth = asked > 1 && shared < single && all <= MOST_SHARED;
-        match is_worth && !has_failed {
-            true => PodList::OfAll,
-            false => PodList::OfNode,
+impl<T: Default> Answers<T> {
+    /// Of a list that answers about these names, before its first page.
+    pub fn about(names: BTreeSet<String>) -> Self {
+        let nothing = names.into_iter().map(|name| (name, T::default()));
+        Self {
+            found: nothing.collect(),
+            is_complete: false,
         }
     }
 
-    /// Records how many pods a Node has.
-    pub fn listed_node(&mut self, pods: usize) {
-        self.of_node = Some(pods);
+    /// What was found of this name so far. `None`: nobody asks about it, so that nothing of it is kept.
+    pub fn of(&mut self, name: &str) -> Option<&mut T> {
+        self.found.get_mut(name)
     }
 
-    /// Records how many pods the cluster has.
-    pub fn listed_all(&mut self, pods: usize) {
-        self.of_all = Some(pods);
+    /// Records the end of a page. `next`: its `continue` token, which the last page does not have.
+    pub fn page(&mut self, next: Option<&str>) {
+        self.is_complete = next.is_none_or(str::is_empty);
     }
 
-    /// Records that a list of all failed. What it would have answered is asked anew, Node by Node, for a minute (L1).
-    pub fn failed(&mut self, now: Timestamp) {
-        self.failed = Some(now);
-        self.of_all = None;
+    /// The answers, each of them the default where the list shows nothing of the name. `None`: pages are missing, so that
+    /// nothing is known.
+    #[must_use]
+    pub fn complete(self) -> Option<BTreeMap<String, T>> {
+        self.is_complete.then_some(self.found)
     }
 }
 
@@ -169,73 +140,46 @@ mod tests {
 
     #[test]
     fn lists_leave_as_much_time_between_them_as_they_take() {
+        let half = Gap {
+            least: ms(500),
+            longest: ms(1000),
+        };
         let mut list = SharedList::default();
-        assert_eq!(list.pause(ms(500), at(0)), NO_GAP, "the first");
+        assert_eq!(list.pause(half, at(0)), NO_GAP, "the first");
         list.begin(at(0));
-        assert_eq!(list.pause(NO_GAP, at(0)), NO_GAP);
-        assert_eq!(list.pause(ms(500), at(200)), ms(300));
+        assert_eq!(list.pause(Gap::OF_SLOW, at(0)), NO_GAP);
+        assert_eq!(list.pause(half, at(200)), ms(300));
         list.complete(at(400));
-        assert_eq!(list.pause(ms(500), at(400)), ms(400));
-        assert_eq!(list.pause(NO_GAP, at(900)), NO_GAP);
-        assert_eq!(list.pause(ms(500), at(-50)), NO_GAP, "the clock was set");
+        assert_eq!(list.pause(half, at(400)), ms(400));
+        assert_eq!(list.pause(Gap::OF_SLOW, at(900)), NO_GAP);
+        assert_eq!(list.pause(half, at(-50)), NO_GAP, "the clock was set");
         list.begin(at(1000));
         list.complete(at(9000));
-        assert_eq!(list.pause(NO_GAP, at(1000)), LONGEST_GAP);
-    }
-
-    /// What is chosen for the last of so many Nodes that are asked about at once.
-    fn chosen(lists: &mut PodLists, asked: usize, nodes: usize) -> PodList {
-        let all = (0..asked).map(|n| lists.choose(&format!("n{n}"), nodes, at(0)));
-        all.last().unwrap_or(PodList::OfNode)
+        assert_eq!(list.pause(Gap::OF_SLOW, at(1000)), ms(2000));
+        assert_eq!(
+            list.pause(half, at(1000)),
+            ms(1000),
+            "a fence is not slowed"
+        );
+        assert_eq!(list.pause(Gap::NONE, at(1000)), NO_GAP);
     }
 
     #[test]
-    fn one_host_of_a_large_cluster_lists_the_pods_of_its_node() {
-        for (asked, nodes, expected) in [
-            (1, 1, PodList::OfNode),
-            (1, 1000, PodList::OfNode),
-            (10, 1000, PodList::OfNode),
-            (400, 1000, PodList::OfNode),
-            (420, 1000, PodList::OfAll),
-            (1000, 1000, PodList::OfAll),
-            (2, 3, PodList::OfAll),
-            // It would be too long.
-            (5000, 5000, PodList::OfNode),
-            // The cluster was not counted.
-            (1000, 0, PodList::OfNode),
-        ] {
-            let got = chosen(&mut PodLists::default(), asked, nodes);
-            assert_eq!(got, expected, "{asked} of {nodes}");
+    fn f12_incomplete_list_says_nothing_about_what_it_lacks() {
+        let asked: BTreeSet<String> = ["a", "b"].map(String::from).into();
+        let mut answers = Answers::<Option<u8>>::about(asked);
+        assert_eq!(answers.clone().complete(), None, "no page");
+        if let Some(of) = answers.of("a") {
+            *of = Some(1);
         }
-    }
-
-    #[test]
-    fn choice_rests_on_the_pods_that_were_counted() {
-        let mut lists = PodLists::default();
-        lists.listed_node(2);
-        // Of Nodes with few pods a call costs more than what it returns.
-        assert_eq!(chosen(&mut lists, 50, 1000), PodList::OfAll);
-        lists.listed_all(20_000);
-        assert_eq!(chosen(&mut lists, 50, 1000), PodList::OfNode);
-    }
-
-    #[test]
-    fn nodes_that_were_asked_about_before_count_no_more() {
-        let mut lists = PodLists::default();
-        assert_eq!(chosen(&mut lists, 100, 100), PodList::OfAll);
-        assert_eq!(lists.choose("n0", 100, at(3001)), PodList::OfNode);
-        assert_eq!(lists.asked.len(), 1, "they are forgotten");
-    }
-
-    #[test]
-    fn l1_a_list_of_all_that_fails_is_not_waited_for_again() {
-        let mut lists = PodLists::default();
-        assert_eq!(chosen(&mut lists, 100, 100), PodList::OfAll);
-        lists.failed(at(0));
-        assert_eq!(chosen(&mut lists, 100, 100), PodList::OfNode);
-        for n in 0..100 {
-            lists.choose(&format!("n{n}"), 100, at(60_000));
+        assert!(answers.of("c").is_none(), "nobody asks about it");
+        answers.page(Some("next"));
+        assert_eq!(answers.clone().complete(), None, "the first of two pages");
+        for last in [None, Some("")] {
+            let mut answers = answers.clone();
+            answers.page(last);
+            let expected = [("a".to_owned(), Some(1)), ("b".to_owned(), None)];
+            assert_eq!(answers.complete(), Some(expected.into()));
         }
-        assert_eq!(lists.choose("n0", 100, at(60_000)), PodList::OfAll);
     }
 }

@@ -11,6 +11,7 @@ mod lease_observations;
 pub(crate) mod node_absence;
 mod node_comparison;
 mod node_conversion;
+mod pages;
 mod pods;
 mod reader;
 mod roles;
@@ -44,7 +45,7 @@ pub(crate) use reader::{ReadClient, WorkloadReader};
 use roles::NODE_ROLES;
 pub(crate) use roles::{machine_roles, node_roles};
 pub(crate) use taint::taints;
-pub(crate) use workload_client::WorkloadClient;
+pub(crate) use workload_client::{NodeRead, WorkloadClient};
 
 use crate::store::{
     api::{ClientError, call, words, workload_client},
@@ -327,8 +328,18 @@ impl FollowedCluster<'_> {
                                     index.set_connection(key, Connection::Up);
                                 }
                             }
-                            Event::Apply(node) => index.apply_seen_node(key, node),
-                            Event::Delete(node) => index.deleted_node(key, &node),
+                            Event::Apply(node) => {
+                                if listed.insert(node.name_any()) {
+                                    self.workload.counted(listed.len());
+                                }
+                                index.apply_seen_node(key, node);
+                            }
+                            Event::Delete(node) => {
+                                if listed.remove(&node.name_any()) {
+                                    self.workload.counted(listed.len());
+                                }
+                                index.deleted_node(key, &node);
+                            }
                         }
                     }
                     Some(Err(error)) => {

@@ -13,9 +13,7 @@ use rackhand_api::names::{
     NODE_LEASE_NAMESPACE, OUT_OF_SERVICE_TAINT_EFFECT, OUT_OF_SERVICE_TAINT_KEY,
     OUT_OF_SERVICE_TAINT_VALUE,
 };
-use rackhand_core::remediation::{
-    LeaseFacts, LeaseMemory, LeaseRenewals, NodeFacts, NodeLife, Taint,
-};
+use rackhand_core::remediation::{LeaseFacts, LeaseRenewals, NodeFacts, NodeLife, Taint};
 
 use super::cordon::cordon;
 use crate::store::{
@@ -114,20 +112,6 @@ fn duration(spec: &LeaseSpec) -> Duration {
     let seconds = spec.lease_duration_seconds;
     let seconds = seconds.and_then(|s| u64::try_from(s).ok());
     Duration::from_secs(seconds.unwrap_or(40))
-}
-
-/// Reads the kubelet's Lease.
-pub(super) async fn node_lease(
-    client: &Client,
-    node: &str,
-    memory: &Mutex<LeaseMemory>,
-    clock: impl Fn() -> Timestamp,
-) -> Result<Option<LeaseFacts>, ApiError> {
-    let Some((renewed, duration)) = renewal(client, node).await? else {
-        return Ok(None);
-    };
-    let now = clock();
-    Ok(Some(memory.lock().observe(node, renewed, duration, now)))
 }
 
 /// Whether the kubelet of a Node that is not Ready runs, by a comparison of its Lease with earlier reads. A

@@ -1,18 +1,29 @@
 //! Pods as lists show them: only the fields that decide, because a list of a cluster has many pods.
 
-use std::{collections::BTreeMap, future::Future, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::Toleration;
-use kube::{Client, api::ListParams, core::Request};
+use kube::{Client, api::ListParams};
 use rackhand_core::{
     fleet::placement::HostWorkload,
     remediation::BoundPod,
-    watches::shared_list::{MOST_SHARED, PAGE},
+    watches::{list_choice::Size, shared_list::Answers},
 };
 use serde::Deserialize;
 
-use super::{drain::bound_pod, host_workload::waiting_pod};
-use crate::store::api::{ApiError, CALL_TIMEOUT, call};
+use super::{
+    drain::bound_pod,
+    host_workload::waiting_pod,
+    pages::{self, PagedList},
+};
+use crate::store::api::{ApiError, CALL_TIMEOUT};
+
+const PODS: &str = "/api/v1/pods";
+/// Pods in one response of a list of one Node.
+const PAGE_OF_NODE: u32 = 500;
 
 /// Timeout of all pages of a list together.
 pub(super) const LIST_TIMEOUT: Duration = CALL_TIMEOUT.saturating_mul(4);
@@ -129,93 +140,41 @@ impl NodePods {
     }
 }
 
-// The fields of a list that are read.
-
-#[derive(Deserialize)]
-struct WireList {
-    metadata: WireListMeta,
-    items: Option<Vec<SeenPod>>,
-}
-
-#[derive(Deserialize)]
-struct WireListMeta {
-    #[serde(rename = "continue")]
-    next: Option<String>,
-}
-
-/// Passes every pod of a live list to `each`: a quorum read, page by page, all of them as they were when the first one
-/// began. Only one page is in memory at a time.
-async fn list(
-    client: &Client,
-    what: &str,
-    params: ListParams,
-    mut each: impl FnMut(SeenPod) -> Result<(), ApiError>,
-) -> Result<(), ApiError> {
-    let request = Request::new("/api/v1/pods");
-    let mut params = params.limit(PAGE.into());
-    loop {
-        let asked = request.list(&params);
-        let asked = asked.map_err(|error| ApiError::other(what, error))?;
-        let page: WireList = call(what, client.request(asked)).await?;
-        for pod in page.items.into_iter().flatten() {
-            each(pod)?;
-        }
-        match page.metadata.next.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return Ok(()),
-        }
-    }
-}
-
 /// The pods of one Node.
-pub(super) async fn of_node(client: &Client, node: &str) -> Result<NodePods, ApiError> {
-    let what = format!("pods of node {node}");
+pub(super) async fn of_node(client: &Client, node: &str) -> Result<(NodePods, Size), ApiError> {
     let selected = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let mut found = NodePods::default();
-    let keep = |pod: SeenPod| {
-        if found.pods.len() >= MOST_OF_NODE {
-            return Err(ApiError::other(&what, format!("more than {MOST_OF_NODE}")));
-        }
-        if pod.node() == Some(node) {
-            found.add(&pod);
-        }
-        Ok(())
+    let list = PagedList {
+        what: &format!("pods of node {node}"),
+        path: PODS,
+        params: selected.limit(PAGE_OF_NODE),
+        most: MOST_OF_NODE,
+        limit: LIST_TIMEOUT,
     };
-    in_time(&what, LIST_TIMEOUT, list(client, &what, selected, keep)).await?;
-    Ok(found)
+    let (mut found, size) = pages::list(client, list, [node.to_owned()].into(), keep).await?;
+    Ok((found.remove(node).unwrap_or_default(), size))
 }
 
-/// The pods of these Nodes by one list of all pods, and how many pods that list has. Each of the Nodes is in the result.
+/// The pods of these Nodes by one list of all pods. Each of the Nodes is in the result. `page`: pods in one response;
+/// `most`: at how many the list is given up.
 pub(super) async fn of_nodes(
     client: &Client,
-    nodes: impl IntoIterator<Item = String>,
-) -> Result<(BTreeMap<String, NodePods>, usize), ApiError> {
-    let what = "pods of all nodes";
-    let nodes = nodes.into_iter().map(|node| (node, NodePods::default()));
-    let mut found: BTreeMap<String, NodePods> = nodes.collect();
-    let mut pods: usize = 0;
-    let keep = |pod: SeenPod| {
-        pods = pods.saturating_add(1);
-        if pods > MOST_SHARED.saturating_mul(2) {
-            return Err(ApiError::other(what, "they are too many for one list"));
-        }
-        if let Some(of) = pod.node().and_then(|node| found.get_mut(node)) {
-            of.add(&pod);
-        }
-        Ok(())
+    nodes: BTreeSet<String>,
+    page: u32,
+    most: usize,
+) -> Result<(BTreeMap<String, NodePods>, Size), ApiError> {
+    let list = PagedList {
+        what: "pods of all nodes",
+        path: PODS,
+        params: ListParams::default().limit(page),
+        most,
+        limit: SHARED_TIMEOUT,
     };
-    let all = list(client, what, ListParams::default(), keep);
-    in_time(what, SHARED_TIMEOUT, all).await?;
-    Ok((found, pods))
+    pages::list(client, list, nodes, keep).await
 }
 
-/// Runs a list of several pages under a timeout of its own.
-pub(super) async fn in_time<T>(
-    what: &str,
-    limit: Duration,
-    list: impl Future<Output = Result<T, ApiError>>,
-) -> Result<T, ApiError> {
-    let listed = tokio::time::timeout(limit, list).await;
-    let late = |_| ApiError::other(what, format!("no full list within {limit:?}"));
-    listed.map_err(late)?
+fn keep(pod: SeenPod, nodes: &mut Answers<NodePods>) -> Result<(), ApiError> {
+    if let Some(of) = pod.node().and_then(|node| nodes.of(node)) {
+        of.add(&pod);
+    }
+    Ok(())
 }

@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use rackhand_core::{
     fleet::placement::HostWorkload,
     limits::{beginnings::ApiLoad, concurrency::EtcdGuard},
-    remediation::{BoundPod, Drain, LeaseFacts, LeaseMemory, LeaseRenewals, NodeLife},
+    remediation::{BoundPod, Drain, LeaseMemory, LeaseRenewals, NodeLife},
 };
 
-use super::{NODE_ROLES, RetainedConnection, WorkloadClient, Workloads, ask_guard};
+use super::{NODE_ROLES, NodeRead, RetainedConnection, WorkloadClient, Workloads, ask_guard};
 use crate::store::{
     api::{ApiError, call, optional},
     object::{Key, list_pages},
@@ -49,11 +49,10 @@ impl ReadClient {
     /// Reads the Node and its kubelet's Lease.
     pub(crate) async fn node(
         &self,
-        what: String,
         name: &str,
         memory: &Mutex<LeaseMemory>,
-    ) -> Result<Option<(Node, Option<LeaseFacts>)>, ApiError> {
-        self.0.node(what, name, memory).await
+    ) -> Result<NodeRead, ApiError> {
+        self.0.node(name, memory).await
     }
 
     /// Whether the kubelet of a Node that is not Ready runs, by its Lease.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use kube::Client;
+use parking_lot::Mutex;
 
 use super::{
     Claims, Context, Endpoints, LiveFacts, RemediationMetrics, Reporter, act, observe, record,
@@ -139,6 +140,7 @@ impl Dependencies<'_> {
             metrics,
             active: active.clone(),
             unevaluated,
+            unbegun: Mutex::default(),
             live: live.clone(),
         })
     }

@@ -16,8 +16,9 @@ pub(crate) mod record;
 mod scope;
 mod tasks;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use context::Dependencies;
@@ -47,6 +48,8 @@ pub(crate) struct Context {
     pub(crate) metrics: Arc<RemediationMetrics>,
     pub(crate) active: Arc<ActiveRemediations>,
     pub(crate) unevaluated: Arc<observe::Unevaluated>,
+    /// UIDs of remediations that are gone and had begun nothing, while their records are deleted: that lets nobody begin.
+    pub(crate) unbegun: Mutex<BTreeSet<String>>,
     /// The inputs of the last decision of each remediation.
     pub(crate) live: Arc<LiveFacts>,
 }

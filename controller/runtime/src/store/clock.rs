@@ -2,8 +2,9 @@
 
 use std::{sync::OnceLock, time::Duration};
 
-use jiff::{SignedDuration, Timestamp, Unit};
+use jiff::{SignedDuration, Timestamp};
 use nix::time::{ClockId, clock_gettime};
+pub(crate) use rackhand_core::values::time::whole_second as to_second;
 
 /// Time since the machine booted, suspended time included (`CLOCK_BOOTTIME`). `Instant` is
 /// `CLOCK_MONOTONIC` on Linux, which stands still while a machine is suspended.
@@ -46,14 +47,9 @@ fn ahead(monotonic: Timestamp, wall: Timestamp) -> SignedDuration {
     SignedDuration::from_secs(wall.duration_since(monotonic).as_secs())
 }
 
-/// A time rounded to the second, as objects keep it.
-pub(crate) fn to_second(at: Timestamp) -> Timestamp {
-    at.round(jiff::Unit::Second).unwrap_or(at)
-}
-
 /// A time in whole seconds, as Kubernetes writes it.
 pub(crate) fn whole_seconds(at: Timestamp) -> String {
-    at.round(Unit::Second).unwrap_or(at).to_string()
+    to_second(at).to_string()
 }
 
 /// Measures the time since its start, suspended time included.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use futures::future::try_join_all;
+use futures::{FutureExt, future::try_join_all};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Client,
@@ -20,24 +20,20 @@ use super::{
 
 /// Reads objects of the management cluster, some of them into the index. It changes none.
 pub(crate) struct LiveReader {
-    client: Client,
-    served: Arc<Served>,
-    index: Arc<Index>,
+    objects: ObjectReader,
     clusters: SharedReads,
 }
 
-impl LiveReader {
-    pub(crate) fn new(client: Client, served: Arc<Served>, index: Arc<Index>) -> Self {
-        Self {
-            client,
-            served,
-            index,
-            clusters: SharedReads::default(),
-        }
-    }
+/// Reads single objects into the index.
+#[derive(Clone)]
+struct ObjectReader {
+    client: Client,
+    served: Arc<Served>,
+    index: Arc<Index>,
+}
 
-    /// Reads an object into the index, if it exists.
-    pub(crate) async fn read(&self, kind: Kind, key: &Key) -> Result<(), ApiError> {
+impl ObjectReader {
+    async fn read(&self, kind: Kind, key: &Key) -> Result<(), ApiError> {
         let what = format!("{} {key}", kind.kind());
         let Some(resource) = self.resource(kind, &what).await? else {
             return Ok(());
@@ -49,35 +45,55 @@ impl LiveReader {
         Ok(())
     }
 
+    async fn resource(&self, kind: Kind, what: &str) -> Result<Option<ApiResource>, ApiError> {
+        let found = self.served.find(&self.client, kind.group(), kind.kind());
+        found.await.map_err(|e| ApiError::other(what, words(&e)))
+    }
+}
+
+impl LiveReader {
+    pub(crate) fn new(client: Client, served: Arc<Served>, index: Arc<Index>) -> Self {
+        let objects = ObjectReader {
+            client,
+            served,
+            index,
+        };
+        let of_clusters = objects.clone();
+        let clusters = SharedReads::new(Arc::new(move |key| {
+            let objects = of_clusters.clone();
+            async move { objects.read(Kind::Cluster, &key).await }.boxed()
+        }));
+        Self { objects, clusters }
+    }
+
+    /// Reads an object into the index, if it exists.
+    pub(crate) async fn read(&self, kind: Kind, key: &Key) -> Result<(), ApiError> {
+        self.objects.read(kind, key).await
+    }
+
     /// Reads a Cluster into the index, if it exists. Hosts of one cluster fail together, so the read is shared.
     pub(crate) async fn cluster(&self, key: &Key) -> Result<(), ApiError> {
-        let read = || self.read(Kind::Cluster, key);
-        self.clusters.read(key, read).await
+        self.clusters.read(key).await
     }
 
     /// Lists a kind into the index, for objects that are not found by name.
     pub(crate) async fn list(&self, kind: Kind, namespace: &str) -> Result<(), ApiError> {
-        let Some(resource) = self.resource(kind, kind.kind()).await? else {
+        let Some(resource) = self.objects.resource(kind, kind.kind()).await? else {
             return Ok(());
         };
-        for object in list(&self.client, &resource, namespace, kind.kind()).await? {
-            self.index.apply(kind, object);
+        for object in list(&self.objects.client, &resource, namespace, kind.kind()).await? {
+            self.objects.index.apply(kind, object);
         }
         Ok(())
-    }
-
-    async fn resource(&self, kind: Kind, what: &str) -> Result<Option<ApiResource>, ApiError> {
-        let found = self.served.find(&self.client, kind.group(), kind.kind());
-        found.await.map_err(|e| ApiError::other(what, words(&e)))
     }
 
     /// Whether an object is absent. For a kind that is not served the answer is no.
     pub(crate) async fn is_absent(&self, kind: Kind, key: &Key) -> Result<bool, ApiError> {
         let what = format!("{} {key}", kind.kind());
-        let Some(resource) = self.served.known(kind) else {
+        let Some(resource) = self.objects.served.known(kind) else {
             return Ok(false);
         };
-        let objects = api(&self.client, &resource, &key.namespace);
+        let objects = api(&self.objects.client, &resource, &key.namespace);
         let found = optional(call(what, objects.get(&key.name)).await)?;
         Ok(found.is_none())
     }
@@ -89,9 +105,9 @@ impl LiveReader {
         namespace: &str,
         labels: [&str; 2],
     ) -> Result<Vec<DynamicObject>, ApiError> {
-        let resource = self.served.known(Kind::Machine);
+        let resource = self.objects.served.known(Kind::Machine);
         let resource = resource.ok_or_else(|| ApiError::other(what, "the kind is not served"))?;
-        let machines = api(&self.client, &resource, namespace);
+        let machines = api(&self.objects.client, &resource, namespace);
         let lists = labels.map(|label| {
             let machines = machines.clone();
             async move {
@@ -111,21 +127,23 @@ impl LiveReader {
         &self,
         key: &Key,
     ) -> Result<Option<DynamicObject>, String> {
-        let found = self
-            .served
-            .find(&self.client, groups::OPENSHIFT_MACHINE, kinds::MACHINE);
+        let found = self.objects.served.find(
+            &self.objects.client,
+            groups::OPENSHIFT_MACHINE,
+            kinds::MACHINE,
+        );
         let Some(resource) = found.await.map_err(|e| words(&e))? else {
             return Ok(None);
         };
         let what = format!("Machine {key} of OpenShift");
-        let machines = api(&self.client, &resource, &key.namespace);
+        let machines = api(&self.objects.client, &resource, &key.namespace);
         let read = call(what, machines.get(&key.name)).await;
         optional(read).map_err(|e| e.to_string())
     }
 
     /// Whether a Secret exists. Its data is not read.
     pub(crate) async fn has_secret(&self, key: &Key) -> Result<bool, ApiError> {
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
+        let secrets: Api<Secret> = Api::namespaced(self.objects.client.clone(), &key.namespace);
         let what = format!("Secret {key}");
         let found = optional(call(what, secrets.get_metadata(&key.name)).await)?;
         Ok(found.is_some())
@@ -136,6 +154,6 @@ impl LiveReader {
     /// # Errors
     /// A kind cannot be listed.
     pub(crate) async fn gone(&self, uids: BTreeSet<String>) -> Result<BTreeSet<String>, ApiError> {
-        find_gone(&self.client, &self.served, uids).await
+        find_gone(&self.objects.client, &self.objects.served, uids).await
     }
 }

@@ -10,7 +10,7 @@ use rackhand_api::{
     names::{MADE_BY_ANNOTATION, MAINTENANCE_FINALIZER, kinds},
     views::{Meta, ViewError},
 };
-use rackhand_core::maintenance::MaintenanceTarget;
+use rackhand_core::maintenance::{MaintenancePhase, MaintenanceTarget, Mark};
 
 use super::{index::Index, object::Key};
 
@@ -73,7 +73,12 @@ impl StoredMaintenance {
             None => *cluster == Key::local(),
         };
         let node = status.node_name.as_deref();
-        node.filter(|_| of_cluster && (status.marked || status.phase.spares_host()))
+        // What is left at the end without its remediation is nobody's work.
+        let works = match status.phase {
+            MaintenancePhase::Ending => status.in_place.contains(&Mark::Remediation),
+            phase => phase.spares_host(),
+        };
+        node.filter(|_| of_cluster && (status.marked || works))
     }
 }
 
@@ -147,7 +152,9 @@ mod tests {
         assert_eq!(spared(parked.clone(), &local), by);
         let other = Key::new("ns", "cluster");
         assert!(spared(parked, &other).is_empty(), "of another cluster");
-        let there = json!({ "phase": "Ending", "nodeName": "n1", "cluster": "ns/cluster" });
+        let there = json!({
+            "phase": "Ending", "nodeName": "n1", "cluster": "ns/cluster", "inPlace": ["Remediation"],
+        });
         assert_eq!(spared(there.clone(), &other), by);
         assert!(spared(there, &local).is_empty());
         let marked = json!({ "phase": "Pending", "nodeName": "n1", "marked": true });
@@ -156,6 +163,8 @@ mod tests {
             let status = json!({ "phase": phase, "nodeName": "n1" });
             assert!(spared(status, &local).is_empty(), "{phase}");
         }
+        let left = json!({ "phase": "Ending", "nodeName": "n1", "reason": "TaintLeft" });
+        assert!(spared(left, &local).is_empty(), "a taint is nobody's work");
         assert!(
             spared(json!({}), &local).is_empty(),
             "the spec alone says nothing"

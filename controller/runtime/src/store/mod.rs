@@ -7,20 +7,19 @@ pub(crate) mod api;
 pub(crate) mod clock;
 pub(crate) mod conditions;
 #[cfg(test)]
-pub(crate) mod fake_api;
+mod fixture;
 pub(crate) mod host_evidence;
 pub(crate) mod index;
 pub(crate) mod live_reader;
 pub(crate) mod live_remediations;
-#[cfg(test)]
-pub(crate) mod log_capture;
 pub(crate) mod maintenance;
 pub(crate) mod metrics;
 pub(crate) mod object;
 pub(crate) mod power_policy;
 pub(crate) mod remediation;
-mod shared_reads;
-#[cfg(test)]
-pub(crate) mod stall_meter;
+pub(crate) mod shared_reads;
 pub(crate) mod time_slice;
 pub(crate) mod watch;
+
+#[cfg(test)]
+pub(crate) use fixture::{fake_api, log_capture, stall_meter};

@@ -5,6 +5,8 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+
 /// How long a task works before others get the thread.
 const SLICE: Duration = Duration::from_millis(1);
 
@@ -26,6 +28,20 @@ impl TimeSlice {
     }
 }
 
+/// The number of objects from which on a computation over them is done beside the other tasks. Fewer take less than a
+/// slice.
+const MANY: usize = 100;
+
+/// Does one computation over so many objects that cannot be cut into slices. The tasks of the controller go on in another
+/// thread meanwhile; a runtime of one thread does it at once. Not to be called with a lock that other tasks wait for.
+pub(crate) fn beside<T>(objects: usize, compute: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    match flavor {
+        Ok(RuntimeFlavor::MultiThread) if objects > MANY => tokio::task::block_in_place(compute),
+        _ => compute(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::{
@@ -34,6 +50,44 @@ mod tests {
     };
 
     use super::*;
+
+    /// How often other tasks run while this one computes.
+    async fn turns_beside(objects: usize) -> u32 {
+        let turns = Arc::new(AtomicU32::new(0));
+        let counted = turns.clone();
+        let other = tokio::spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        let measured = tokio::spawn(async move {
+            tokio::task::yield_now().await;
+            let before = turns.load(Ordering::Relaxed);
+            let reached = || turns.load(Ordering::Relaxed) >= before + 3;
+            let until = Instant::now() + Duration::from_secs(if objects > MANY { 10 } else { 0 });
+            beside(objects, || {
+                while !reached() && Instant::now() < until {
+                    std::thread::yield_now();
+                }
+            });
+            turns.load(Ordering::Relaxed) - before
+        });
+        let turned = measured.await.unwrap();
+        other.abort();
+        turned
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn other_tasks_run_beside_a_computation_over_many_objects() {
+        assert!(turns_beside(MANY + 1).await >= 3);
+        assert_eq!(beside(MANY, || 7), 7);
+    }
+
+    #[tokio::test]
+    async fn runtime_of_one_thread_computes_at_once() {
+        assert_eq!(beside(MANY + 1, || 7), 7);
+    }
 
     #[tokio::test]
     async fn other_tasks_run_between_two_slices() {

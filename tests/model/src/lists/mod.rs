@@ -1,9 +1,9 @@
-//! Lists of pods that several remediations share: two Nodes, each with one pod, and the real decision
-//! [`rackhand_core::watches::shared_list::SharedList`].
+//! Lists that several remediations share, of pods, or of Nodes with their Leases: two Nodes, and the real decisions
+//! [`rackhand_core::watches::shared_list::SharedList`] and [`rackhand_core::watches::shared_list::Answers`].
 //!
-//! Pods are bound and leave at any time. The host of each Node is asked about again and again. A list shows the pods as
-//! they were when it began, is answered later, or fails, and a caller may give up. Restated here is what runs one list at a
-//! time and hands out its answer.
+//! Pods are bound and leave at any time; Nodes are deleted and register, and their Leases are renewed. Each Node is asked
+//! about again and again. A list has a page for each of them, all as they were when it began, which arrive later, or fail,
+//! and a caller may give up. Restated here is what runs one list at a time and hands out its answers.
 
 use stateright::Property;
 
@@ -11,7 +11,7 @@ mod breakage;
 mod world;
 
 pub use breakage::Breakage;
-pub use world::{Action, World, Wrong};
+pub use world::{Action, Subject, World, Wrong};
 
 use crate::small::{Setting, Small};
 
@@ -21,7 +21,8 @@ impl Small for World {
     const NAME: &'static str = "lists";
 
     fn first(budget: u8) -> Vec<Self> {
-        vec![Self::new(budget)]
+        let subjects = [Subject::Pods, Subject::Nodes];
+        subjects.map(|of| Self::new(of, budget)).into()
     }
 
     fn possible(&self) -> Vec<Action> {
@@ -34,18 +35,29 @@ impl Small for World {
 
     fn rules() -> Vec<Property<Setting<Self>>> {
         vec![
-            Property::always("F4: no pod since the question", |_, w: &World| {
-                w.wrong != Some(Wrong::Drained)
-            }),
-            Property::always("F12: a pod since the question", |_, w: &World| {
-                w.wrong != Some(Wrong::Bound)
-            }),
+            Property::always(
+                "F4, F12: a moment since the question without a pod, or without the Node",
+                |_, w: &World| w.wrong != Some(Wrong::Absent),
+            ),
+            Property::always(
+                "F12: a moment since the question with it",
+                |_, w: &World| w.wrong != Some(Wrong::There),
+            ),
+            Property::always(
+                "F5: every renewal until the question is seen",
+                |_, w: &World| w.wrong != Some(Wrong::NotRenewed),
+            ),
             Property::always(
                 "L1: each question is answered",
                 |model: &Setting<Self>, w: &World| w.wrong.is_some() || w.ends(model.breakage),
             ),
             Property::sometimes("one list answers two", |_, w: &World| w.shared),
-            Property::sometimes("a Node is drained", |_, w: &World| w.drained),
+            Property::sometimes("a Node is drained", |_, w: &World| {
+                w.of == Subject::Pods && w.absent
+            }),
+            Property::sometimes("a Node is absent by a list", |_, w: &World| {
+                w.of == Subject::Nodes && w.absent
+            }),
         ]
     }
 }

@@ -1,31 +1,42 @@
 //! The world of shared lists, and what may happen in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use rackhand_core::watches::shared_list::SharedList;
+use rackhand_core::watches::shared_list::{Answers, SharedList};
 
 use super::Breakage;
 use crate::time::NOW;
 
-/// Nodes, each of a host that is asked about.
+/// Nodes, each of a host that is asked about, and on a page of its own.
 const COUNT: usize = 2;
-/// How often pods are bound, or leave.
+/// How often pods are bound or leave, Nodes are deleted or register, or Leases are renewed.
 const CHANGES: u8 = 3;
-/// Steps in which every question is answered once nothing else happens.
-const BOUND: usize = 4;
+/// Steps in which every question is answered once nothing else happens: the list that runs, and the next one.
+const BOUND: usize = 2 * (COUNT + 1);
+
+/// What is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// Pods: each Node has one, or none.
+    Pods,
+    /// Nodes with their Leases.
+    Nodes,
+}
 
 /// What may happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A pod is bound to a Node, or leaves it.
+    /// A pod is bound to a Node, or leaves it; a Node registers, or is deleted.
     Change(usize),
-    /// The pods of a Node are asked for.
+    /// The Lease of a Node is renewed.
+    Renew(usize),
+    /// A Node is asked about.
     Ask(usize),
-    /// The next list begins: it shows the pods of this moment.
+    /// The next list begins: it shows this moment.
     Begin,
-    /// The answer to the list arrives.
-    Answer,
-    /// The list fails.
+    /// The next page of the list arrives.
+    Page,
+    /// The list fails: it is refused, or its pages have expired.
     Fail,
     /// Who asked about a Node gives up.
     GiveUp(usize),
@@ -34,10 +45,20 @@ pub enum Action {
 /// The first rule that was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wrong {
-    /// A Node counts as drained that has had a pod all the time since the question.
-    Drained,
-    /// A Node counts as not drained that has had no pod since.
-    Bound,
+    /// What has been there all the time since the question counts as absent: a Node as drained, or as deleted.
+    Absent,
+    /// What has been absent since the question counts as there.
+    There,
+    /// A renewal of the Lease before the question is not seen.
+    NotRenewed,
+}
+
+/// What is there of a Node: a pod, or itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Seen {
+    is_there: bool,
+    /// How often its Lease was renewed.
+    renewals: u8,
 }
 
 /// A question that is not answered yet, and what has been true at some time since.
@@ -45,30 +66,40 @@ pub enum Wrong {
 struct Question {
     /// Whether the list that runs answers it. Otherwise it is the next one.
     of_running: bool,
-    was_bound: bool,
-    was_empty: bool,
+    was_there: bool,
+    was_absent: bool,
+    /// Of the Lease, when it was asked.
+    renewals: u8,
 }
 
 /// A list that has begun.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Running {
-    nodes: BTreeSet<String>,
-    bound: [bool; COUNT],
+    /// What it was asked about.
+    names: BTreeSet<String>,
+    answers: Answers<Option<u8>>,
+    /// What it shows.
+    seen: [Seen; COUNT],
+    /// Pages that have arrived.
+    pages: usize,
 }
 
 /// The state of the world.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
-    bound: [bool; COUNT],
+    pub(super) of: Subject,
+    now: [Seen; COUNT],
     list: SharedList,
     running: Option<Running>,
+    /// What the last complete list has shown, if that is remembered.
+    remembered: Option<[Seen; COUNT]>,
     questions: [Option<Question>; COUNT],
     changes: u8,
     budget: u8,
     /// Whether one list has answered two questions.
     pub(super) shared: bool,
-    /// Whether a Node was drained by an answer.
-    pub(super) drained: bool,
+    /// Whether something was absent by an answer.
+    pub(super) absent: bool,
     pub(super) wrong: Option<Wrong>,
 }
 
@@ -77,16 +108,22 @@ fn name(node: usize) -> String {
 }
 
 impl World {
-    pub(super) fn new(budget: u8) -> Self {
+    pub(super) fn new(of: Subject, budget: u8) -> Self {
+        let there = Seen {
+            is_there: true,
+            renewals: 0,
+        };
         Self {
-            bound: [true; COUNT],
+            of,
+            now: [there; COUNT],
             list: SharedList::default(),
             running: None,
+            remembered: None,
             questions: [None; COUNT],
             changes: CHANGES,
             budget,
             shared: false,
-            drained: false,
+            absent: false,
             wrong: None,
         }
     }
@@ -104,6 +141,9 @@ impl World {
         for node in 0..COUNT {
             if self.changes > 0 {
                 all.push(Action::Change(node));
+                if self.of == Subject::Nodes && self.now[node].is_there {
+                    all.push(Action::Renew(node));
+                }
             }
             all.push(match self.questions[node] {
                 None => Action::Ask(node),
@@ -112,7 +152,7 @@ impl World {
         }
         match self.running {
             Some(_) => {
-                all.push(Action::Answer);
+                all.push(Action::Page);
                 if self.budget > 0 {
                     all.push(Action::Fail);
                 }
@@ -127,44 +167,21 @@ impl World {
         match action {
             Action::Change(node) => {
                 self.changes -= 1;
-                self.bound[node] = !self.bound[node];
+                let is_there = !self.now[node].is_there;
+                self.now[node].is_there = is_there;
                 if let Some(question) = &mut self.questions[node] {
-                    question.was_bound |= self.bound[node];
-                    question.was_empty |= !self.bound[node];
+                    question.was_there |= is_there;
+                    question.was_absent |= !is_there;
                 }
+            }
+            Action::Renew(node) => {
+                self.changes -= 1;
+                self.now[node].renewals += 1;
             }
             Action::Ask(node) => self.ask(node, breakage),
-            Action::Begin => {
-                let nodes = self.list.begin(NOW);
-                self.running = Some(Running {
-                    nodes,
-                    bound: self.bound,
-                });
-                for question in self.questions.iter_mut().flatten() {
-                    question.of_running = true;
-                }
-            }
-            Action::Answer => {
-                let Some(running) = self.running.take() else {
-                    return;
-                };
-                self.list.complete(NOW);
-                self.answer(&running, breakage);
-            }
-            Action::Fail => {
-                self.budget -= 1;
-                let Some(mut running) = self.running.take() else {
-                    return;
-                };
-                if breakage == Some(Breakage::FailedIsEmpty) {
-                    running.bound = [false; COUNT];
-                    self.answer(&running, breakage);
-                }
-                // They ask again.
-                for question in &mut self.questions {
-                    *question = question.filter(|question| !question.of_running);
-                }
-            }
+            Action::Begin => self.begin(),
+            Action::Page => self.page(breakage),
+            Action::Fail => self.fail(breakage),
             Action::GiveUp(node) => {
                 self.questions[node] = None;
                 // With the last of its callers, a list ends.
@@ -188,38 +205,110 @@ impl World {
         if let Some(running) = &mut self.running
             && breakage == Some(Breakage::EarlierListCounts)
         {
-            running.nodes.insert(name(node));
+            running.names.insert(name(node));
         }
+        let Seen { is_there, renewals } = self.now[node];
         self.questions[node] = Some(Question {
             of_running: is_joined,
-            was_bound: self.bound[node],
-            was_empty: !self.bound[node],
+            was_there: is_there,
+            was_absent: !is_there,
+            renewals,
         });
     }
 
-    fn answer(&mut self, running: &Running, breakage: Option<Breakage>) {
+    fn begin(&mut self) {
+        let names = self.list.begin(NOW);
+        self.running = Some(Running {
+            answers: Answers::about(names.clone()),
+            names,
+            seen: self.now,
+            pages: 0,
+        });
+        for question in self.questions.iter_mut().flatten() {
+            question.of_running = true;
+        }
+    }
+
+    fn page(&mut self, breakage: Option<Breakage>) {
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        let node = running.pages;
+        running.pages += 1;
+        if breakage == Some(Breakage::EarlierListCounts) && node == 0 {
+            running.answers = Answers::about(running.names.clone());
+        }
+        let Seen { is_there, renewals } = running.seen[node];
+        if let Some(of) = running.answers.of(&name(node))
+            && is_there
+        {
+            *of = Some(renewals);
+        }
+        let is_last = running.pages == COUNT;
+        running.answers.page((!is_last).then_some("next"));
+        let Some(answers) = running.answers.clone().complete() else {
+            return;
+        };
+        let seen = running.seen;
+        self.running = None;
+        self.list.complete(NOW);
+        self.answer(&answers, breakage);
+        let remembers = matches!(
+            breakage,
+            Some(Breakage::AbsenceRemembered | Breakage::LeaseRemembered)
+        );
+        self.remembered = remembers.then_some(seen);
+    }
+
+    fn fail(&mut self, breakage: Option<Breakage>) {
+        self.budget -= 1;
+        let Some(mut running) = self.running.take() else {
+            return;
+        };
+        let counts = match breakage {
+            Some(Breakage::FailedIsEmpty) => running.pages == 0,
+            Some(Breakage::IncompleteIsAbsent) => running.pages > 0,
+            _ => false,
+        };
+        if counts {
+            running.answers.page(None);
+        }
+        if let Some(answers) = running.answers.complete() {
+            self.answer(&answers, breakage);
+        }
+        // They read it by a call of their own.
+        for question in &mut self.questions {
+            *question = question.filter(|question| !question.of_running);
+        }
+    }
+
+    fn answer(&mut self, answers: &BTreeMap<String, Option<u8>>, breakage: Option<Breakage>) {
         let mut answered = 0;
         for node in 0..COUNT {
             let Some(question) = self.questions[node].filter(|question| question.of_running) else {
                 continue;
             };
             self.questions[node] = None;
-            let bound = match running.nodes.contains(&name(node)) {
-                true => running.bound[node],
-                false if breakage == Some(Breakage::UnaskedIsEmpty) => false,
+            let mut found = match answers.get(&name(node)) {
+                Some(found) => *found,
+                None if breakage == Some(Breakage::UnaskedIsEmpty) => None,
                 // It is an error, and asked again.
-                false => continue,
+                None => continue,
             };
-            answered += 1;
-            let is_true = match bound {
-                true => question.was_bound,
-                false => question.was_empty,
-            };
-            if !is_true {
-                let wrong = [Wrong::Drained, Wrong::Bound][usize::from(bound)];
-                self.wrong.get_or_insert(wrong);
+            if let Some(before) = self.remembered.map(|seen| seen[node]) {
+                found = match breakage {
+                    Some(Breakage::AbsenceRemembered) => found.filter(|_| before.is_there),
+                    _ => found.map(|_| before.renewals),
+                };
             }
-            self.drained |= !bound;
+            answered += 1;
+            let wrong = match found {
+                None => (!question.was_absent).then_some(Wrong::Absent),
+                Some(_) if !question.was_there => Some(Wrong::There),
+                Some(renewals) => (renewals < question.renewals).then_some(Wrong::NotRenewed),
+            };
+            self.wrong = self.wrong.or(wrong);
+            self.absent |= found.is_none();
         }
         self.shared |= answered > 1;
     }
@@ -231,12 +320,12 @@ impl World {
             let before = world.questions;
             match (&world.running, world.waits_for_next()) {
                 (Some(running), _) => {
-                    let asked = |node: usize| running.nodes.contains(&name(node));
+                    let asked = |node: usize| running.names.contains(&name(node));
                     let of_running = |node: usize| before[node].is_some_and(|q| q.of_running);
                     if (0..COUNT).any(|node| of_running(node) && !asked(node)) {
                         return false;
                     }
-                    world.act(Action::Answer, breakage);
+                    world.act(Action::Page, breakage);
                 }
                 (None, true) => world.act(Action::Begin, breakage),
                 (None, false) => break,

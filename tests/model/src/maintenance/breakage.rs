@@ -23,6 +23,18 @@ pub enum Breakage {
     BegunUnmarked,
     /// What a maintenance has left that is gone is not looked for.
     OrphanIgnored,
+    /// Maintenances are of one host only if they name it in the same way.
+    OrderByName,
+    /// One that has begun is overtaken by one that was created before.
+    BegunOvertaken,
+    /// The mark of another maintenance is taken for one that stays.
+    MarkOfAnotherUsed,
+    /// That a mark could not be taken back is not remembered.
+    FailureForgotten,
+    /// What health checks do is told without the marks that are left.
+    MarksUnsaid,
+    /// The cordon of a remediation that is gone is not looked at.
+    CordonIgnored,
 }
 
 impl OnPurpose for Breakage {
@@ -36,6 +48,12 @@ impl OnPurpose for Breakage {
         Self::MarkedTooEarly,
         Self::BegunUnmarked,
         Self::OrphanIgnored,
+        Self::OrderByName,
+        Self::BegunOvertaken,
+        Self::MarkOfAnotherUsed,
+        Self::FailureForgotten,
+        Self::MarksUnsaid,
+        Self::CordonIgnored,
     ];
 
     fn words(self) -> &'static str {
@@ -49,6 +67,12 @@ impl OnPurpose for Breakage {
             Self::MarkedTooEarly => "checks leave a host alone whose maintenance only waits",
             Self::BegunUnmarked => "a maintenance begins before its marks are set",
             Self::OrphanIgnored => "a maintenance that is gone is forgotten",
+            Self::OrderByName => "two maintenances that name one host differently both begin",
+            Self::BegunOvertaken => "a maintenance that has begun is overtaken by an older one",
+            Self::MarkOfAnotherUsed => "a maintenance relies on the mark of another one",
+            Self::FailureForgotten => "a mark cannot be taken back, and nothing says so",
+            Self::MarksUnsaid => "checks are said to act as ever while a mark is left",
+            Self::CordonIgnored => "a maintenance is over while its cordon stands",
         }
     }
 

@@ -1,12 +1,15 @@
 //! Planned work on one host: the real decision [`rackhand_core::maintenance::decide`], with a remediation that goes its
-//! way or fails, a controller that crashes between any two writes, and persons who end it in every way.
+//! way or fails, a controller that crashes between any two writes, an API server that refuses that marks are taken back,
+//! and persons who end it in every way.
 //!
-//! What the remediation does to the host is the subject of the worlds of remediations; here it is a few stages.
+//! In two of its worlds there are two maintenances of the host, which name it differently: who goes first is decided by
+//! [`rackhand_core::maintenance::earlier`]. What the remediation does to the host is the subject of the worlds of remediations; here it is a few stages.
 //! Restated here is what carries the decision out.
 
 use stateright::Property;
 
 mod breakage;
+mod side;
 mod world;
 
 pub use breakage::Breakage;
@@ -25,6 +28,9 @@ impl Small for World {
             for marked_before in [false, true] {
                 all.push(Self::new(with_end, marked_before, budget));
             }
+        }
+        for (marked_before, leases) in [(true, false), (false, true), (false, false)] {
+            all.push(Self::two(marked_before, leases, budget));
         }
         all
     }
@@ -58,6 +64,21 @@ impl Small for World {
             ),
             Property::always("nothing begins without its marks", |_, w: &World| {
                 w.wrong != Some(Wrong::BegunUnmarked)
+            }),
+            Property::always("of one host, one has its turn", |_, w: &World| {
+                w.wrong != Some(Wrong::BothBegun)
+            }),
+            Property::always("a mark that is left is said", |_, w: &World| {
+                w.wrong != Some(Wrong::Unsaid)
+            }),
+            Property::always("what checks do is told as it is", |_, w: &World| {
+                w.wrong != Some(Wrong::OppositeSaid)
+            }),
+            Property::sometimes("the second parks after the first", |_, w: &World| {
+                w.is_second_parked()
+            }),
+            Property::sometimes("it is said what cannot be taken back", |_, w: &World| {
+                w.says_what_is_left()
             }),
             Property::sometimes("a host is parked with all marks", |_, w: &World| {
                 w.is_parked_with_all()

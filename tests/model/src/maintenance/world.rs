@@ -1,15 +1,14 @@
-//! The maintenance, its marks, its remediation, and what happens to them.
+//! The maintenances of one host, their marks, their remediations, and what happens to them.
 
-use rackhand_core::maintenance::{
-    LeaseMark, LedMark, MachineMark, MaintenanceAction, MaintenanceDecision, MaintenanceFacts,
-    MaintenancePhase, MaintenanceRecord, Mark, RemediationSeen, Stage, Wanted, decide,
+use rackhand_core::maintenance::{MaintenancePhase, Mark, Stage};
+
+use super::{
+    Breakage,
+    side::{Object, Remediation, Side},
 };
 
-use super::Breakage;
-use crate::time::after;
-
 /// Seconds of a step of time: a LED that is not renewed has then gone out, and a Lease has expired.
-const STEP: u64 = 400;
+pub(super) const STEP: u64 = 400;
 /// Steps of time that are followed.
 const STEPS: u8 = 2;
 /// Evaluations within which it ends once it is to end and nothing fails.
@@ -26,22 +25,22 @@ pub enum Wrong {
     BegunAgain,
     /// A mark was set while the remediation waited.
     MarkedTooEarly,
-    /// The remediation began while a mark was missing.
+    /// The remediation began while a mark of this maintenance was missing.
     BegunUnmarked,
-}
-
-/// The remediation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Remediation {
-    stage: Stage,
-    deleting: bool,
+    /// Two maintenances of the host have begun, or set a mark, at one time.
+    BothBegun,
+    /// A mark could not be taken back, and nothing says so.
+    Unsaid,
+    /// A mark is there, and it is said that health checks act as ever.
+    OppositeSaid,
 }
 
 /// Whose annotation is on the Machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Skip {
+pub(super) enum Skip {
     Absent,
-    Ours,
+    /// That of the maintenance with this number.
+    Of(usize),
     Theirs,
 }
 
@@ -49,61 +48,51 @@ enum Skip {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
     /// The steps of time that have passed.
-    time: u8,
-    /// Whether it has an end of its own, after one step of time.
-    with_end: bool,
+    pub(super) time: u8,
     marked_before: bool,
-    /// The object; `None`: it is gone.
-    object: Option<Object>,
-    /// The record of what a maintenance that is gone has left, in the memory of the process.
-    orphan: Option<MaintenanceRecord>,
-    record: MaintenanceRecord,
-    phase: MaintenancePhase,
-    led_until: Option<u64>,
-    remediation: Option<Remediation>,
-    /// Whether the controller has seen a remediation that had begun.
-    seen_begun: bool,
-    /// Whether a remediation is gone that it has seen begin.
-    had_begun: bool,
-    skip: Skip,
-    /// When our Lease was renewed last.
-    lease: Option<u64>,
-    /// Since when the LED is lit, and until when it stays lit by itself.
-    led: Option<u64>,
-    /// Memory of the process.
-    lit: Option<u64>,
-    out: bool,
+    /// Whether medik8s' Leases are used.
+    pub(super) leases: bool,
+    pub(super) sides: Vec<Side>,
+    pub(super) skip: Skip,
+    /// Who holds the Lease, and when it was renewed last.
+    pub(super) lease: Option<(usize, u64)>,
+    /// Whether the API server refuses that marks are taken back.
+    pub(super) refused: bool,
     /// Faults that may still happen.
     pub(super) budget: u8,
     /// What went wrong.
     pub wrong: Option<Wrong>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Object {
-    deleting: bool,
-    finalizer: bool,
-}
-
-/// Everything that can happen.
+/// Everything that can happen; the first number is that of the maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// The controller decides, records and does everything.
-    Turn,
+    Turn(usize),
     /// It ends after the record and this many actions.
-    Crash(u8),
+    Crash(usize, u8),
     /// One action of a turn fails: the one with this number.
-    Fail(u8),
+    Fail(usize, u8),
     /// The remediation goes on.
-    Advance,
+    Advance(usize),
     /// The remediation ends without success, before or after the power-off.
-    Abort,
+    Abort(usize),
     /// A person deletes the maintenance.
-    End,
+    End(usize),
     /// A person deletes it without its finalizer.
-    Force,
+    Force(usize),
     /// A person deletes the remediation.
-    Withdraw,
+    Withdraw(usize),
+    /// A person deletes the remediation without its finalizer.
+    Strip(usize),
+    /// What a remediation has left that is gone is removed: its cordon by the controller, its taint by a person.
+    Clean(usize),
+    /// The host of the maintenance is found.
+    Resolve(usize),
+    /// From now on the API server refuses that marks are taken back.
+    Refuse,
+    /// It does not any more.
+    Permit,
     /// Time passes.
     Time,
 }
@@ -112,7 +101,13 @@ impl Action {
     pub(super) fn is_fault(self) -> bool {
         matches!(
             self,
-            Self::Crash(_) | Self::Fail(_) | Self::Abort | Self::Force | Self::Withdraw
+            Self::Crash(..)
+                | Self::Fail(..)
+                | Self::Abort(_)
+                | Self::Force(_)
+                | Self::Withdraw(_)
+                | Self::Strip(_)
+                | Self::Refuse
         )
     }
 }
@@ -121,30 +116,28 @@ impl World {
     pub(super) fn new(with_end: bool, marked_before: bool, budget: u8) -> Self {
         Self {
             time: 0,
-            with_end,
             marked_before,
-            object: Some(Object {
-                deleting: false,
-                finalizer: false,
-            }),
-            orphan: None,
-            record: MaintenanceRecord::default(),
-            phase: MaintenancePhase::Pending,
-            led_until: None,
-            remediation: None,
-            seen_begun: false,
-            had_begun: false,
+            leases: true,
+            sides: vec![Side::new(with_end)],
             skip: match marked_before {
                 true => Skip::Theirs,
                 false => Skip::Absent,
             },
             lease: None,
-            led: None,
-            lit: None,
-            out: false,
+            refused: false,
             budget,
             wrong: None,
         }
+    }
+
+    /// Two maintenances of one host that name it differently, of which that of the first is found later. Where they
+    /// set no marks, nothing but their order keeps them apart.
+    pub(super) fn two(marked_before: bool, leases: bool, budget: u8) -> Self {
+        let mut world = Self::new(false, marked_before, budget);
+        world.leases = leases;
+        world.sides.push(Side::new(false));
+        world.sides[0].is_resolved = false;
+        world
     }
 
     pub(super) fn seconds(&self) -> u64 {
@@ -155,326 +148,268 @@ impl World {
         if self.wrong.is_some() {
             return Vec::new();
         }
-        let mut all = vec![Action::Turn, Action::Advance];
-        if self.object.is_some_and(|object| !object.deleting) {
-            all.push(Action::End);
+        let mut all = Vec::new();
+        let is_one = self.sides.len() == 1;
+        for (of, side) in self.sides.iter().enumerate() {
+            all.extend([Action::Turn(of), Action::Advance(of)]);
+            if side.object.is_some_and(|object| !object.deleting) {
+                all.push(Action::End(of));
+            }
+            if side.left {
+                all.push(Action::Clean(of));
+            }
+            if !side.is_resolved {
+                all.push(Action::Resolve(of));
+            }
+            if self.budget == 0 {
+                continue;
+            }
+            if side.object.is_some() {
+                all.push(Action::Force(of));
+            }
+            all.extend((0..3).map(|done| Action::Crash(of, done)));
+            if !is_one {
+                continue;
+            }
+            all.extend((0..3).map(|which| Action::Fail(of, which)));
+            all.push(Action::Abort(of));
+            if side.remediation.is_some() {
+                all.extend([Action::Withdraw(of), Action::Strip(of)]);
+            }
         }
-        if self.time < STEPS {
+        if self.refused {
+            all.push(Action::Permit);
+        } else if self.budget > 0 {
+            all.push(Action::Refuse);
+        }
+        if is_one && self.time < STEPS {
             all.push(Action::Time);
-        }
-        if self.budget > 0 {
-            all.extend((0..3).map(Action::Crash));
-            all.extend((0..3).map(Action::Fail));
-            all.push(Action::Abort);
-            if self.object.is_some() {
-                all.push(Action::Force);
-            }
-            if self.remediation.is_some() {
-                all.push(Action::Withdraw);
-            }
         }
         all
     }
 
     pub(super) fn act(&mut self, action: Action, breakage: Option<Breakage>) {
         match action {
-            Action::Turn => self.turn(breakage, usize::MAX, None),
-            Action::Crash(done) => {
-                self.turn(breakage, usize::from(done), None);
-                (self.lit, self.out, self.orphan) = (None, false, None);
+            Action::Turn(of) => self.turn(of, breakage, usize::MAX, None),
+            Action::Crash(of, done) => {
+                self.turn(of, breakage, usize::from(done), None);
+                self.sides.iter_mut().for_each(Side::forget);
             }
-            Action::Fail(which) => self.turn(breakage, usize::MAX, Some(usize::from(which))),
-            Action::Advance => self.advance(breakage),
-            Action::Abort => {
-                if let Some(remediation) = &mut self.remediation
+            Action::Fail(of, which) => {
+                self.turn(of, breakage, usize::MAX, Some(usize::from(which)));
+            }
+            Action::Advance(of) => self.advance(of, breakage),
+            Action::Abort(of) => {
+                if let Some(remediation) = &mut self.sides[of].remediation
                     && remediation.stage == Stage::Evicting
                 {
                     remediation.stage = Stage::Failed;
                 }
             }
-            Action::End => {
-                if let Some(object) = &mut self.object {
-                    object.deleting = true;
-                    if !object.finalizer {
-                        self.object = None;
-                    }
-                }
-            }
-            Action::Force => self.object = None,
-            Action::Withdraw => {
-                if let Some(remediation) = &mut self.remediation {
+            Action::End(of) => self.sides[of].end(),
+            Action::Force(of) => self.sides[of].object = None,
+            Action::Withdraw(of) => {
+                if let Some(remediation) = &mut self.sides[of].remediation {
                     remediation.deleting = true;
                 }
             }
+            Action::Strip(of) => self.sides[of].strip(),
+            Action::Clean(of) => self.sides[of].left = false,
+            Action::Resolve(of) => self.sides[of].is_resolved = true,
+            Action::Refuse => self.refused = true,
+            Action::Permit => self.refused = false,
             Action::Time => self.time = self.time.saturating_add(1),
         }
-        self.judge();
+        self.judge(breakage);
     }
 
     /// The remediation goes on; a deleted one first brings the host back.
-    fn advance(&mut self, breakage: Option<Breakage>) {
-        let Some(remediation) = &mut self.remediation else {
+    fn advance(&mut self, of: usize, breakage: Option<Breakage>) {
+        let is_busy = self.is_busy_for_another(of);
+        let side = &mut self.sides[of];
+        let Some(remediation) = &mut side.remediation else {
             return;
         };
+        let is_marked = side.object.is_some() && side.record.marked;
         let next = match (remediation.deleting, remediation.stage) {
             (
                 true,
                 Stage::Waiting | Stage::Ready | Stage::Recovered | Stage::Returning | Stage::Failed,
             ) => {
-                self.had_begun |= self.seen_begun;
-                self.remediation = None;
+                side.had_begun |= side.seen_begun;
+                side.remediation = None;
                 return;
             }
             (true, _) => Stage::Returning,
+            // Of the remediations of a host, one works at a time (F6).
+            (false, Stage::Waiting | Stage::Ready) if is_busy => Stage::Waiting,
             (false, Stage::Waiting) => Stage::Ready,
             // It begins only with every mark.
-            (false, Stage::Ready)
-                if self.record.marked || breakage == Some(Breakage::BegunUnmarked) =>
-            {
+            (false, Stage::Ready) if is_marked || breakage == Some(Breakage::BegunUnmarked) => {
                 Stage::Evicting
             }
             (false, Stage::Evicting) => Stage::Working,
             (false, Stage::Working) => Stage::Parked,
             (false, stage) => stage,
         };
-        let is_marked = self.skip != Skip::Absent && self.lease.is_some();
-        if next == Stage::Evicting && remediation.stage != next && !is_marked {
+        let begins = next == Stage::Evicting && remediation.stage != next;
+        remediation.stage = next;
+        let has_lease = !self.leases || self.lease.is_some_and(|(holder, _)| holder == of);
+        let has_mark = self.skip == Skip::Theirs || self.skip == Skip::Of(of);
+        if begins && !(has_lease && has_mark) {
             self.wrong = Some(Wrong::BegunUnmarked);
         }
-        remediation.stage = next;
     }
 
-    fn now(&self) -> jiff::Timestamp {
-        after(self.seconds())
+    /// Whether the remediation of another maintenance has begun.
+    fn is_busy_for_another(&self, of: usize) -> bool {
+        let waits =
+            |r: Remediation| matches!(r.stage, Stage::Waiting | Stage::Ready | Stage::Recovered);
+        let mut sides = self.sides.iter().enumerate();
+        sides.any(|(other, side)| other != of && side.remediation.is_some_and(|r| !waits(r)))
     }
 
-    fn facts(&self, breakage: Option<Breakage>) -> Option<MaintenanceFacts> {
-        let is_known = self.orphan.is_some() || breakage != Some(Breakage::OrphanIgnored);
-        let begun = MaintenanceRecord {
-            begun: true,
-            ..MaintenanceRecord::default()
-        };
-        let (deleting, finalizer, record) = match self.object {
-            Some(object) => (object.deleting, object.finalizer, self.record.clone()),
-            // What is left shows that there was one.
-            None if is_known
-                && (self.remediation.is_some()
-                    || self.skip == Skip::Ours
-                    || self.orphan.is_some()) =>
-            {
-                (true, false, self.orphan.clone().unwrap_or(begun))
-            }
-            None => return None,
-        };
-        let taken = breakage == Some(Breakage::ForeignMarkTaken);
-        Some(MaintenanceFacts {
-            deleting,
-            finalizer,
-            wanted: Wanted {
-                locator_led: true,
-                until: self.with_end.then(|| after(STEP)),
-                duration: None,
-            },
-            record,
-            target: Ok(()),
-            refused: None,
-            remediation_name: "ns/maintenance-u".into(),
-            remediation: match self.remediation {
-                None => RemediationSeen::Absent,
-                Some(_) if breakage == Some(Breakage::EndedWithoutPowerOn) && deleting => {
-                    RemediationSeen::Absent
-                }
-                Some(remediation) => RemediationSeen::Present {
-                    deleting: remediation.deleting,
-                    stage: match (breakage, remediation.stage) {
-                        (Some(Breakage::MarkedTooEarly), Stage::Waiting) => Stage::Evicting,
-                        (_, stage) => stage,
-                    },
-                    outdated: false,
-                    reason: "R".into(),
-                    message: "m".into(),
-                },
-            },
-            machine: match self.skip {
-                Skip::Absent => MachineMark::Absent,
-                Skip::Theirs if !taken => MachineMark::Theirs,
-                Skip::Ours | Skip::Theirs => MachineMark::Ours,
-            },
-            lease: match self.lease {
-                None => LeaseMark::Free,
-                Some(renewed) => LeaseMark::Ours {
-                    renewed: after(renewed),
-                },
-            },
-            led: LedMark {
-                lit: self.lit.map(after),
-                until: self.led_until.map(after),
-                out: self.out,
-            },
-            mark_refused: None,
-            left_on_node: None,
+    /// What is left of a maintenance that neither goes by itself nor is looked for any more.
+    fn is_left(&self, of: usize) -> bool {
+        let (now, side) = (self.seconds(), &self.sides[of]);
+        // A LED goes out by itself, and a Lease expires.
+        let is_lit = side.led.is_some_and(|lit| now < lit.saturating_add(STEP));
+        let is_held = self
+            .lease
+            .is_some_and(|(holder, renewed)| holder == of && now < renewed.saturating_add(STEP));
+        side.remediation.is_some() || side.left || self.skip == Skip::Of(of) || is_lit || is_held
+    }
+
+    /// Whether every object is a record, or gone, and nobody works for it.
+    pub(super) fn is_over(&self) -> bool {
+        self.sides.iter().all(Side::is_over)
+    }
+
+    fn judge(&mut self, breakage: Option<Breakage>) {
+        if self.wrong.is_some() {
+            return;
+        }
+        for of in 0..self.sides.len() {
+            let side = &self.sides[of];
+            // One that was deleted without its finalizer is found by what it has left.
+            let wrong = if side.object.is_none() {
+                continue;
+            } else if side.is_over() && self.is_left(of) {
+                Wrong::Left
+            } else if side.says_nothing_of_a_failure() {
+                Wrong::Unsaid
+            } else if self.skip == Skip::Of(of) && side.is_said_to_be_unmarked(breakage) {
+                Wrong::OppositeSaid
+            } else {
+                continue;
+            };
+            self.wrong = Some(wrong);
+        }
+        if self.sides.iter().filter(|side| side.has_its_turn()).count() > 1 {
+            self.wrong = Some(Wrong::BothBegun);
+        }
+        if self.marked_before && self.skip == Skip::Absent {
+            self.wrong = Some(Wrong::ForeignTaken);
+        }
+    }
+
+    pub(super) fn is_parked_with_all(&self) -> bool {
+        self.sides.iter().enumerate().any(|(of, side)| {
+            side.phase == MaintenancePhase::Parked
+                && self.skip == Skip::Of(of)
+                && self.lease.is_some()
+                && side.led.is_some()
         })
     }
 
-    /// One evaluation: the record is written, then at most `most` actions are done; the one with the number `fails`
-    /// is not.
-    fn turn(&mut self, breakage: Option<Breakage>, most: usize, fails: Option<usize>) {
-        let Some(facts) = self.facts(breakage) else {
-            return;
+    /// Whether the second maintenance has its turn after the first one.
+    pub(super) fn is_second_parked(&self) -> bool {
+        let [first, second] = &self.sides[..] else {
+            return false;
         };
-        let decision = decide(&facts, self.now());
-        self.write(&decision, breakage);
-        for (number, action) in decision.actions.iter().take(most).enumerate() {
-            if fails != Some(number) {
-                self.carry_out(*action, breakage);
+        first.had_begun && second.phase == MaintenancePhase::Parked
+    }
+
+    /// Whether it is said that a mark cannot be taken back.
+    pub(super) fn says_what_is_left(&self) -> bool {
+        let mut sides = self.sides.iter();
+        sides.any(|side| side.object.is_some() && side.says_what_is_left())
+    }
+
+    /// Whether it ends from here, if it is to end and nothing fails any more.
+    pub(super) fn ends(&self, breakage: Option<Breakage>) -> bool {
+        let mut world = self.clone();
+        world.refused = false;
+        for side in &mut world.sides {
+            if let Some(Object { deleting, .. }) = &mut side.object {
+                *deleting = true;
+            }
+            if side.object.is_some_and(|object| !object.finalizer) {
+                side.object = None;
+            }
+            side.left = false;
+        }
+        for _ in 0..BOUND {
+            for of in 0..world.sides.len() {
+                world.turn(of, breakage, usize::MAX, None);
+                world.advance(of, breakage);
             }
         }
-        if self.object.is_none() && decision.record.over {
-            self.orphan = None;
+        world.wrong.is_some() || {
+            // What expires by itself has done so by then, where nobody is there to end it.
+            let gone = |side: &Side| side.object.is_none() && side.remediation.is_none();
+            let marked = matches!(world.skip, Skip::Of(_));
+            let is_lit = world.sides.iter().any(|side| side.led.is_some());
+            let lit = is_lit && breakage == Some(Breakage::LedLeft);
+            let leased = world.lease.is_some() && breakage == Some(Breakage::LeaseLeft);
+            world.sides.iter().all(gone) && !marked && !lit && !leased
         }
     }
 
-    fn write(&mut self, decision: &MaintenanceDecision, breakage: Option<Breakage>) {
-        let seconds =
-            |at: jiff::Timestamp| u64::try_from(at.duration_since(after(0)).as_secs()).unwrap_or(0);
-        self.led_until = decision.led_until.map(seconds);
-        let mut record = decision.record.clone();
-        self.seen_begun |= record.begun;
-        if breakage == Some(Breakage::BeginsAgain) {
-            (record.begun, record.ending) = (false, None);
-        }
-        if self.object.is_some() {
-            self.phase = decision.phase;
-            self.record = record;
-        } else {
-            self.orphan = Some(record);
-        }
-    }
-
-    fn carry_out(&mut self, action: MaintenanceAction, breakage: Option<Breakage>) {
+    /// A mark is set.
+    pub(super) fn set(&mut self, of: usize, mark: Mark) {
         let now = self.seconds();
-        match action {
-            MaintenanceAction::AddFinalizer => {
-                if let Some(object) = &mut self.object {
-                    object.finalizer = true;
-                }
+        let side = &mut self.sides[of];
+        if side.remediation.is_some_and(|r| r.stage == Stage::Waiting) {
+            self.wrong = Some(Wrong::MarkedTooEarly);
+        }
+        match mark {
+            Mark::SkipRemediation => self.skip = Skip::Of(of),
+            Mark::Lease => self.lease = Some((of, now)),
+            Mark::LocatorLED => {
+                (side.led, side.lit, side.out) = (Some(now), Some(now), false);
             }
-            MaintenanceAction::RemoveFinalizer => {
-                if let Some(object) = &mut self.object {
-                    object.finalizer = false;
-                    if object.deleting {
-                        self.object = None;
-                    }
-                }
-            }
-            MaintenanceAction::CreateRemediation => {
-                if self.had_begun {
-                    self.wrong = Some(Wrong::BegunAgain);
-                }
-                self.remediation.get_or_insert(Remediation {
-                    stage: Stage::Waiting,
-                    deleting: false,
-                });
-            }
-            MaintenanceAction::DeleteRemediation => {
-                if let Some(remediation) = &mut self.remediation {
-                    remediation.deleting = true;
-                }
-            }
-            MaintenanceAction::UpdateRemediation => {}
-            MaintenanceAction::Set(mark) => {
-                let waits = self.remediation.is_some_and(|r| r.stage == Stage::Waiting);
-                if waits {
-                    self.wrong = Some(Wrong::MarkedTooEarly);
-                }
-                match mark {
-                    Mark::SkipRemediation => self.skip = Skip::Ours,
-                    Mark::Lease => self.lease = Some(now),
-                    Mark::LocatorLED => {
-                        (self.led, self.lit, self.out) = (Some(now), Some(now), false);
-                    }
-                    Mark::Remediation => {}
-                }
-            }
-            MaintenanceAction::TakeBack(Mark::SkipRemediation) => {
-                if self.skip == Skip::Theirs {
+            Mark::Remediation => {}
+        }
+    }
+
+    /// A mark is taken back. Returns whether that was possible.
+    pub(super) fn take_back(&mut self, of: usize, mark: Mark, breakage: Option<Breakage>) -> bool {
+        if self.refused && mark.is_heeded() {
+            return false;
+        }
+        match mark {
+            Mark::SkipRemediation => {
+                if self.skip != Skip::Of(of) {
                     self.wrong = Some(Wrong::ForeignTaken);
                 }
                 if breakage != Some(Breakage::MarkLeft) {
                     self.skip = Skip::Absent;
                 }
             }
-            MaintenanceAction::TakeBack(Mark::Lease) if breakage != Some(Breakage::LeaseLeft) => {
-                self.lease = None;
+            Mark::Lease if self.lease.is_some_and(|(holder, _)| holder != of) => {
+                self.wrong = Some(Wrong::ForeignTaken);
             }
-            MaintenanceAction::TakeBack(Mark::LocatorLED) => {
+            Mark::Lease if breakage != Some(Breakage::LeaseLeft) => self.lease = None,
+            Mark::LocatorLED => {
+                let side = &mut self.sides[of];
                 if breakage != Some(Breakage::LedLeft) {
-                    self.led = None;
+                    side.led = None;
                 }
-                (self.lit, self.out) = (None, true);
+                (side.lit, side.out) = (None, true);
             }
-            MaintenanceAction::TakeBack(_) => {}
+            Mark::Lease | Mark::Remediation => {}
         }
-    }
-
-    /// What is left that neither goes by itself nor is looked for any more.
-    fn is_left(&self, breakage: Option<Breakage>) -> bool {
-        let now = self.seconds();
-        // A LED goes out by itself, and a Lease expires.
-        let is_lit = self.led.is_some_and(|lit| now < lit.saturating_add(STEP));
-        let is_held = self
-            .lease
-            .is_some_and(|renewed| now < renewed.saturating_add(STEP));
-        let stays_lit = self.led.is_some() && breakage == Some(Breakage::LedLeft);
-        self.remediation.is_some() || self.skip == Skip::Ours || is_lit || is_held || stays_lit
-    }
-
-    /// Whether the object is a record, or gone, and nobody works for it.
-    pub(super) fn is_over(&self) -> bool {
-        match self.object {
-            Some(object) => self.phase.is_over() && !object.finalizer,
-            None => self.orphan.is_none(),
-        }
-    }
-
-    fn judge(&mut self) {
-        // One that was deleted without its finalizer is found by what it has left.
-        let is_record = self.object.is_some() && self.is_over();
-        if self.wrong.is_none() && is_record && self.is_left(None) {
-            self.wrong = Some(Wrong::Left);
-        }
-        if self.wrong.is_none() && self.marked_before && self.skip == Skip::Absent {
-            self.wrong = Some(Wrong::ForeignTaken);
-        }
-    }
-
-    pub(super) fn is_parked_with_all(&self) -> bool {
-        self.phase == MaintenancePhase::Parked
-            && self.skip == Skip::Ours
-            && self.lease.is_some()
-            && self.led.is_some()
-    }
-
-    /// Whether it ends from here, if it is to end and nothing fails any more.
-    pub(super) fn ends(&self, breakage: Option<Breakage>) -> bool {
-        let mut world = self.clone();
-        if let Some(object) = &mut world.object {
-            object.deleting = true;
-        }
-        if world.object.is_some_and(|object| !object.finalizer) {
-            world.object = None;
-        }
-        for _ in 0..BOUND {
-            world.turn(breakage, usize::MAX, None);
-            world.advance(breakage);
-        }
-        world.wrong.is_some() || {
-            // What expires by itself has done so by then, where nobody is there to end it.
-            let gone =
-                world.object.is_none() && world.remediation.is_none() && world.skip != Skip::Ours;
-            let lit = world.led.is_some() && breakage == Some(Breakage::LedLeft);
-            let leased = world.lease.is_some() && breakage == Some(Breakage::LeaseLeft);
-            gone && !lit && !leased
-        }
+        true
     }
 }

@@ -206,7 +206,7 @@ impl ApiServer {
         request: &Request,
     ) -> Result<Value, Failure> {
         let (version, mut items) = match request.query.get("continue") {
-            Some(token) => self.pages.remove(token).ok_or_else(|| {
+            Some(token) => self.pages.get(token).cloned().ok_or_else(|| {
                 Failure::new(410, "Expired", "The provided continue parameter is too old")
             })?,
             None => {

@@ -61,6 +61,15 @@ pub(crate) fn is_by_check(remediation: &Value) -> bool {
     !is_planned && annotations[BY_PERSON].is_null()
 }
 
+/// Whether a remediation empties a host that somebody works on while it is on.
+fn is_left_on(remediation: &Value) -> bool {
+    let by = &remediation["metadata"]["annotations"][MADE_BY];
+    let is_planned = by
+        .as_str()
+        .is_some_and(|by| by.starts_with("HostMaintenance"));
+    is_planned && remediation["spec"]["strategy"]["type"] == "Evict"
+}
+
 impl World {
     /// Writes the trigger and the budget of the pods, and starts the person who looks after them.
     pub(crate) fn start_planned_work(&mut self) {
@@ -327,6 +336,17 @@ impl World {
             self.fleet.planned.left_alone.entry(id).or_insert(now);
         } else {
             self.fleet.planned.left_alone.remove(&id);
+        }
+    }
+
+    /// A host that somebody wants emptied and left on is not switched off for that, whatever becomes of its Node.
+    pub(crate) fn judge_left_on(&mut self, name: &str, by: &str) {
+        let remediations = self.remediations_of(name);
+        let left_on: Vec<bool> = remediations.map(|(_, object)| is_left_on(object)).collect();
+        if !left_on.is_empty() && !left_on.contains(&false) {
+            self.violate(format!(
+                "maintenance: {name} is switched off by {by}, and was to be left on"
+            ));
         }
     }
 

@@ -150,6 +150,9 @@ impl World {
                 "F2: {name}, which {state}, is switched off by {by} without a remediation"
             ));
         }
+        if !recent {
+            self.judge_left_on(&name, by);
+        }
         self.judge_quorum(id);
         self.judge_budgets(id, by);
     }

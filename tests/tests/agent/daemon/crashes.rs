@@ -55,7 +55,7 @@ fn operations() -> [(&'static str, Action, ResetType, bool); 6] {
 }
 
 /// A host of the rack, as the inventory has it.
-fn entry(rack: &Rack, pki: &Pki, name: &str) -> Value {
+pub(super) fn entry(rack: &Rack, pki: &Pki, name: &str) -> Value {
     let url = rack.host(name).unwrap().system_url().unwrap();
     json!({
         "name": name,

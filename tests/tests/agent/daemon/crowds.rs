@@ -7,15 +7,26 @@ use rackhand_proto::{
     convert::duration_to_proto,
     v1::{self, OutcomeCode, await_response::Event, begin_request::Action},
 };
-use rackhand_tests::rack::ipmi::{Farm, FarmConfig, Privilege, User};
+use rackhand_tests::{
+    pki::Pki,
+    rack::{
+        Rack, RackConfig,
+        ipmi::{Farm, FarmConfig, Privilege, User},
+    },
+    stage::memory_kib,
+};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-use super::site::{PASSWORD, PATIENCE, Site, many_descriptors, target};
+use super::{
+    crashes,
+    site::{PASSWORD, PATIENCE, Site, many_descriptors, target},
+};
 
-/// Maximum memory of the agent without its code, in KiB: 66 MiB less what a release build has of code in memory. A BMC
-/// whose connection is kept has a second HTTP client.
+/// Maximum memory of the agent without its code, in KiB: 66 MiB less what a release build has of code in memory.
 const MEMORY: u64 = (66 - 20) * 1024;
+/// The same for each Redfish BMC that it reads over a kept connection, in KiB.
+const OF_REDFISH: u64 = 64;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn half_open_connections_do_not_block_callers() {
@@ -185,5 +196,48 @@ async fn agent_of_1000_hosts_with_dead_bmcs_fits_in_66_mib() {
     let most = memory.end();
     println!("{HOSTS} hosts, {DEAD} dead: {most} KiB without code");
     assert!(most < MEMORY, "{most} KiB");
+    site.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redfish_bmc_that_is_read_costs_an_agent_little_memory() {
+    const HOSTS: u64 = 200;
+    many_descriptors();
+    let pki_dir = tempfile::tempdir().unwrap();
+    let pki = Pki::new(pki_dir.path()).unwrap();
+    let names: Vec<String> = (0..HOSTS).map(|number| format!("h{number}")).collect();
+    let config = RackConfig::new("r1", names.clone()).each(|host| host.kubelet.enabled = false);
+    let rack = Rack::bare(config, Some(&pki)).await.unwrap();
+    let hosts: Vec<Value> = (names.iter())
+        .map(|name| crashes::entry(&rack, &pki, name))
+        .collect();
+    let mut site = Site::new(&hosts.into());
+    std::fs::write(site.dir.path().join("password"), "secret").unwrap();
+    site.start().await;
+    let client = site.local().await;
+    let memory = || memory_kib(site.agent().pid(), "RssAnon:").unwrap();
+    let before = memory();
+    for _ in 0..3 {
+        let readings = stream::iter(&names).map(|name| {
+            let mut client = client.clone();
+            async move {
+                let request = v1::ReadPowerRequest {
+                    target: target(name),
+                    timeout: Some(duration_to_proto(limit(false))),
+                    ..v1::ReadPowerRequest::default()
+                };
+                let read = client.read_power(request).await.unwrap().into_inner();
+                let is_read = matches!(
+                    read.result,
+                    Some(v1::read_power_response::Result::Reading(_))
+                );
+                assert!(is_read, "{name}: {read:?}");
+            }
+        });
+        readings.buffer_unordered(16).collect::<Vec<()>>().await;
+    }
+    let each = memory().saturating_sub(before) / HOSTS;
+    println!("{each} KiB for each of {HOSTS} Redfish BMCs");
+    assert!(each < OF_REDFISH, "{each} KiB");
     site.stop();
 }

@@ -13,6 +13,7 @@ use nix::{
     unistd::Pid,
 };
 use rackhand_tests::rack::{Action, PowerState, ResetType, Rule};
+use serde_json::json;
 use site::{Site, Way, ran};
 
 const WAYS: [Way; 3] = [Way::Redfish, Way::Ipmi, Way::Agent];
@@ -96,6 +97,40 @@ async fn terminated_run_closes_its_bmc_session() {
         assert_eq!(output.status.code(), Some(1), "{says}");
         assert!(says.contains(signal.as_str()), "{says}");
         assert_eq!(site.host.sessions_open(), 0, "{signal}");
+    }
+    site.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn off_says_that_it_was_not_known_whether_firmware_is_updated() {
+    let site = Site::start().await;
+    let link = json!({"UpdateService": {"@odata.id": "/redfish/v1/UpdateService"}});
+    let in_root = Rule::always(Action::Merge { body: link }).on("GET", "/redfish/v1");
+    site.host.inject(in_root);
+    let broken = Action::Status {
+        status: 500,
+        body: None,
+        headers: BTreeMap::new(),
+    };
+    site.host
+        .inject(Rule::always(broken).on("GET", "/redfish/v1/UpdateService"));
+    for way in [Way::Redfish, Way::Agent] {
+        let off = site.call(way, false, &[("action", "off")]).await;
+        let (code, out, err) = ran(off);
+        assert_eq!(
+            (code, out.trim()),
+            (0, "Success: Powered OFF"),
+            "{way:?}: {err}"
+        );
+        assert!(
+            err.contains("not known whether firmware was being updated")
+                && err.contains("UpdateService"),
+            "{way:?}: {err}"
+        );
+        let on = site.call(way, false, &[("action", "on")]).await;
+        let (code, _, err) = ran(on);
+        assert_eq!(code, 0, "{way:?}: {err}");
+        assert!(!err.contains("firmware"), "{way:?}: {err}");
     }
     site.ends().await;
 }

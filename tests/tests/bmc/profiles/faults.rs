@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use rackhand_bmc::operation::{Expected, Goal, Outcome};
 use rackhand_bmc::{AuthPolicy, ErrorKind, PowerCommand, PowerState, redfish::connect};
-use rackhand_tests::rack::redfish::{Profile, Vendor};
+use rackhand_tests::rack::redfish::{ActionMatch, Profile, Vendor};
 use rackhand_tests::rack::{Action, Counters, PowerState as Real, ResetType, Rule};
 
 use super::client::{
-    SETTLED, Seen, client, config, count, done, expecting, off, operate, received, stepped, watched,
+    SETTLED, Seen, client, config, count, done, expecting, off, operate, received, stepped,
+    stepped_with, watched,
 };
 
 const RESET: &str = "/redfish/v1/Systems/*/Actions/ComputerSystem.Reset";
@@ -376,5 +377,48 @@ async fn wrong_password_is_an_error_and_switches_nothing() {
         assert_eq!(error.kind, ErrorKind::Authentication, "{vendor:?}: {error}");
         assert!(!error.to_string().contains("wrong"), "{error}");
         assert_eq!(done(&sim.host), Counters::default(), "{vendor:?}");
+    }
+}
+
+/// A system that is answered with the name of another one, or refused while the session works, is read as nothing, and
+/// no command goes to it; the next reading is right.
+#[tokio::test]
+async fn system_that_is_misnamed_or_refused_is_neither_read_nor_commanded() {
+    for vendor in [Vendor::Idrac9, Vendor::Ilo5, Vendor::Xcc] {
+        let sim = stepped(vendor).await;
+        let (host, bmc) = (&sim.host, client(&sim));
+        assert_eq!(bmc.power().await.unwrap().state, PowerState::On);
+        let misnamed = host.misname(&sim.system(), "/redfish/v1/Systems/other");
+        let error = bmc.power().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Protocol, "{vendor:?}: {error}");
+        for name in ["other", &*sim.system()] {
+            let (said, name) = (error.message.to_lowercase(), name.to_lowercase());
+            assert!(said.contains(&name), "{vendor:?}: {error}");
+        }
+        bmc.command(PowerCommand::Off).await.unwrap_err();
+        host.clear_fault(misnamed);
+        let refused = host.refuse_auth_at(&sim.system());
+        for _ in 0..2 {
+            let error = bmc.power().await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Privilege, "{vendor:?}: {error}");
+        }
+        host.clear_fault(refused);
+        assert_eq!(done(host), Counters::default(), "{vendor:?}");
+        assert_eq!(bmc.power().await.unwrap().state, PowerState::On);
+        assert!(host.sessions_open() <= 1, "{vendor:?}");
+    }
+}
+
+#[tokio::test]
+async fn off_of_a_bmc_that_requires_a_precondition_is_sent_with_one() {
+    for vendor in Vendor::ALL {
+        let sim = stepped_with(vendor, |profile| {
+            profile.if_match_on_actions = ActionMatch::Required;
+        })
+        .await;
+        let (host, bmc) = (&sim.host, client(&sim));
+        bmc.command(PowerCommand::Off).await.unwrap();
+        let expected = received(&[(ResetType::ForceOff, 1)]);
+        assert_eq!(done(host).commands, expected.commands, "{vendor:?}");
     }
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use rackhand_bmc::operation::{
     DuringUpdate, Expected, Goal, OperationRequest, Outcome, Report, run,
 };
-use rackhand_bmc::{Bmc, ErrorKind, UpdatePhase, ipmi::IpmiConfig};
+use rackhand_bmc::{Bmc, ErrorKind, PowerState, UpdatePhase, ipmi::IpmiConfig};
 use rackhand_tests::rack::ipmi::IpmiBmc;
 use rackhand_tests::rack::redfish::{UpdatePlace, Vendor};
+use rackhand_tests::rack::{FaultId, SimHost};
 
 use super::client::{client, off, stepped, stepped_with};
 use crate::rack_support::redfish_client::Sim;
@@ -157,4 +158,61 @@ async fn simulated_host_that_is_cut_all_the_same_is_bricked() {
     let report = operate(client(&sim).as_ref(), off(), DuringUpdate::Proceed).await;
     assert!(report.outcome.is_done(), "{}", report.outcome);
     assert_eq!(sim.host.counters().bricked, 1);
+}
+
+#[tokio::test]
+async fn update_that_begins_after_a_shutdown_was_taken_is_not_cut() {
+    for vendor in MAKES {
+        let sim = stepped(vendor).await;
+        // The operating system does not react to the shutdown.
+        assert!(sim.host.hang(), "{vendor:?}");
+        sim.host.flash_at_power_off(None);
+        let soft = Goal::SoftOff {
+            limit: Duration::from_millis(300),
+            then_force: true,
+            confirmations: 2,
+            confirm_interval: Duration::from_millis(20),
+        };
+        let bmc = client(&sim);
+        let report = operate(bmc.as_ref(), soft, DuringUpdate::Refuse).await;
+        let Outcome::FirmwareUpdate { commands: 1, .. } = &report.outcome else {
+            panic!("{vendor:?}: {}", report.outcome)
+        };
+        let counters = sim.host.counters();
+        assert_eq!((counters.bricked, counters.offs), (0, 0), "{vendor:?}");
+    }
+}
+
+#[tokio::test]
+async fn source_that_is_misnamed_refused_or_silent_is_not_known_and_hides_no_other() {
+    const SERVICE: &str = "/redfish/v1/UpdateService";
+    type Habit = fn(&SimHost) -> FaultId;
+    let habits: [(&str, Habit); 3] = [
+        ("answered with", |host| {
+            host.misname(SERVICE, "/redfish/v1/Chassis")
+        }),
+        ("(401)", |host| host.refuse_auth_at(SERVICE)),
+        ("not read in time", |host| host.silent_at(SERVICE)),
+    ];
+    for (why, begin) in habits {
+        let sim = stepped(Vendor::Idrac9).await;
+        let bmc = client(&sim);
+        let habit = begin(&sim.host);
+        let limit = Duration::from_secs(3);
+        let found = bmc.firmware_updates(limit).await.unwrap();
+        let unknown = found.unknown().unwrap_or_default();
+        assert!(
+            unknown.contains("UpdateService") && unknown.contains(why),
+            "{found:?}"
+        );
+        // Its queue of jobs tells all the same.
+        sim.host.flash(None);
+        let found = bmc.firmware_updates(limit).await.unwrap();
+        assert!(found.running().is_some(), "{why}: {found:?}");
+        assert_eq!(bmc.power().await.unwrap().state, PowerState::On, "{why}");
+        assert!(sim.host.sessions_open() <= 1, "{why}");
+        sim.host.clear_fault(habit);
+        let found = bmc.firmware_updates(LIMIT).await.unwrap();
+        assert!(found.unread.is_empty(), "{why}: {found:?}");
+    }
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use rackhand_tests::{
     rack::PowerState,
@@ -20,7 +20,10 @@ use super::power_remediation::world::{World, condition};
 const CORDONED_BY: &str = "rackhand.dev/cordoned-by";
 
 fn racks() -> Vec<RackSpec> {
-    let hosts = ["leave-1", "held-1", "abort-1", "wait-1", "stay-1", "left-1"];
+    let hosts = [
+        "leave-1", "held-1", "abort-1", "wait-1", "stay-1", "left-1", "fail-1", "again-1", "two-1",
+        "final-1", "lost-1",
+    ];
     let hosts = hosts.map(str::to_owned).to_vec();
     vec![RackSpec {
         hosts,
@@ -45,6 +48,14 @@ async fn pods_leave_a_host_that_is_on_before_it_is_switched() {
     all.add("abort_switches_nothing_and_uncordons", aborts(w));
     all.add("wait_goes_on_once_the_budget_allows", waits(w));
     all.add("f9_cordon_of_somebody_else_stays", stays(w));
+    all.add(
+        "pods_of_a_failed_host_whose_budget_forbids_it_are_named",
+        fails(w),
+    );
+    all.add("cordon_that_is_removed_is_set_again_and_said", again(w));
+    all.add("several_budgets_of_a_pod_are_said", several(w));
+    all.add("finalizers_that_keep_a_pod_are_said", finalizers(w));
+    all.add("pods_of_a_deleted_node_are_waited_for", node_lost(w));
     all.add(
         "f9_cordon_of_a_remediation_that_is_gone_is_removed",
         left(w),
@@ -185,6 +196,131 @@ async fn stays(w: &World) -> Result<()> {
     let power = w.stage.host("stay-1")?.real_power();
     ensure!(power == PowerState::On, "{power}");
     w.stage.untouched("stay-1")
+}
+
+/// The host fails while a budget keeps its pod, which is waited for: it moves all the same, and that is said.
+async fn fails(w: &World) -> Result<()> {
+    w.stage.run_pod("fail-1").await?;
+    w.stage.forbid_eviction("fail-1").await?;
+    let strategy = json!({
+        "type": "Reboot", "evictionPolicy": "Wait", "timeouts": { "evictionSeconds": 2 },
+    });
+    w.strategy("fail-1", strategy).await?;
+    wait_reason(w, "fail-1", "EvictionWaits").await?;
+    w.stage.untouched("fail-1")?;
+    w.stage.host("fail-1")?.hang();
+    w.stage.wait_warning("fail-1", "FailedWithPods").await?;
+    let events = w.stage.events("fail-1").await?;
+    let notes = events
+        .iter()
+        .filter(|event| event.reason.as_deref() == Some("FailedWithPods"));
+    let notes: String = notes.filter_map(|event| event.note.clone()).collect();
+    ensure!(
+        notes.contains("default/keep-fail-1 forbade the eviction of 1 pod (default/on-fail-1)"),
+        "{notes}"
+    );
+    let object = w.wait_step("fail-1", "Succeeded").await?;
+    let attempt = &object["status"]["attempts"][0];
+    ensure!(
+        attempt["deletedPodNames"] == json!(["default/on-fail-1"]),
+        "{attempt}"
+    );
+    w.wait_back("fail-1").await?;
+    w.stage.one_cycle("fail-1")?;
+    ensure_uncordoned(w, "fail-1").await
+}
+
+async fn again(w: &World) -> Result<()> {
+    w.strategy("again-1", json!({ "type": "Evict" })).await?;
+    w.wait_step("again-1", "Evicted").await?;
+    let nodes: Api<Node> = Api::all(w.stage.client.clone());
+    nodes.uncordon("again-1").await?;
+    w.stage.wait_warning("again-1", "CordonedAgain").await?;
+    ensure!(w.stage.is_cordoned("again-1").await?, "not cordoned");
+    w.withdraw("again-1").await?;
+    w.wait_gone("again-1").await?;
+    ensure_uncordoned(w, "again-1").await?;
+    w.stage.untouched("again-1")
+}
+
+/// The Eviction API answers with an error of its own where two budgets select one pod.
+async fn several(w: &World) -> Result<()> {
+    w.stage.run_pod("two-1").await?;
+    let budgets = w.stage.forbid_eviction("two-1").await?;
+    let mut second = budgets.get("keep-two-1").await?;
+    second.metadata = ObjectMeta {
+        name: Some("keep-two-1-too".into()),
+        ..ObjectMeta::default()
+    };
+    second.status = None;
+    budgets.create(&PostParams::default(), &second).await?;
+    let strategy = json!({
+        "type": "Reboot", "evictionPolicy": "Wait", "timeouts": { "evictionSeconds": 2 },
+    });
+    w.strategy("two-1", strategy).await?;
+    let is_said = |object: &Value| {
+        let message = object["status"]["message"].as_str().unwrap_or_default();
+        message.contains("several in namespace default")
+    };
+    w.wait("two-1", "two budgets", is_said).await?;
+    w.stage.untouched("two-1")?;
+    budgets
+        .delete("keep-two-1-too", &DeleteParams::default())
+        .await?;
+    budgets
+        .delete("keep-two-1", &DeleteParams::default())
+        .await?;
+    w.wait_step("two-1", "Succeeded").await?;
+    w.wait_back("two-1").await?;
+    w.stage.one_cycle("two-1")
+}
+
+async fn finalizers(w: &World) -> Result<()> {
+    w.stage.bind_pod("final-1", true).await?;
+    let strategy = json!({
+        "type": "Reboot", "evictionPolicy": "Wait", "timeouts": { "evictionSeconds": 2 },
+    });
+    w.strategy("final-1", strategy).await?;
+    let is_said = |object: &Value| {
+        let message = object["status"]["message"].as_str().unwrap_or_default();
+        message.contains("kept by the finalizers of default/on-final-1")
+    };
+    w.wait("final-1", "its finalizers", is_said).await?;
+    w.stage.untouched("final-1")?;
+    w.stage.let_pod_go("final-1").await?;
+    w.wait_step("final-1", "Succeeded").await?;
+    w.wait_back("final-1").await?;
+    w.stage.one_cycle("final-1")
+}
+
+/// A Node that is deleted while its pod, which a budget keeps, is waited for.
+async fn node_lost(w: &World) -> Result<()> {
+    w.stage.run_pod("lost-1").await?;
+    w.stage.forbid_eviction("lost-1").await?;
+    let strategy = json!({
+        "type": "Reboot", "evictionPolicy": "Wait", "timeouts": { "evictionSeconds": 600 },
+    });
+    w.strategy("lost-1", strategy).await?;
+    wait_reason(w, "lost-1", "EvictionBlocked").await?;
+    let nodes: Api<Node> = Api::all(w.stage.client.clone());
+    nodes.delete("lost-1", &DeleteParams::default()).await?;
+    wait_until("lost-1: its pod is gone", LONG, || async {
+        let pod = w.stage.bound_pod("lost-1").await?;
+        if pod.is_some() {
+            ensure!(
+                w.stage.host("lost-1")?.counters().offs == 0,
+                "cut before its pod is gone"
+            );
+        }
+        Ok(match pod {
+            None => Ok(()),
+            Some(_) => Err("it is there".into()),
+        })
+    })
+    .await?;
+    w.wait_step("lost-1", "Succeeded").await?;
+    w.wait_back("lost-1").await?;
+    w.stage.one_cycle("lost-1")
 }
 
 async fn left(w: &World) -> Result<()> {

@@ -12,4 +12,5 @@ mod outlets;
 mod path;
 pub(crate) mod power_remediation;
 mod restored;
+mod shared_lists;
 mod thousand;

@@ -8,10 +8,13 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use secrecy::SecretString;
 
 use super::{
-    account, boot, boot_state, facts, health, led, log, manager,
+    account,
+    boot::{self, progress},
+    facts::{self, health, topology},
+    led, log, manager,
     power::Power,
     resources::{Reader, Resources, Writer},
-    sensors, topology, updates,
+    sensors, updates,
 };
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, FirmwareUpdates,
@@ -87,7 +90,7 @@ impl Bmc for Redfish {
     }
 
     fn boot_state(&self) -> BmcFuture<'_, BootState> {
-        self.bounded(|this, call| async move { boot_state::read(this.reader(&call)).await })
+        self.bounded(|this, call| async move { progress::read(this.reader(&call)).await })
     }
 
     fn set_boot(&self, wanted: BootOverride) -> BmcFuture<'_, Accepted> {

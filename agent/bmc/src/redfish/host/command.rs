@@ -26,7 +26,8 @@ pub(super) async fn send(
 ) -> Result<Accepted, BmcError> {
     let reader = writer.reader();
     let turn = writer.turn().await;
-    let system = reader.system().await?.system;
+    let found = reader.system().await?;
+    let system = found.system;
     let reset = system.reset.as_ref().ok_or_else(|| {
         reader.error(
             ErrorKind::Unsupported,
@@ -57,7 +58,7 @@ pub(super) async fn send(
     };
     let target = reader.resolve(&reset.target)?;
     let body = json!({ "ResetType": word });
-    let answer = turn.act(&target, &body).await?;
+    let answer = turn.act(&target, &body, found.etag.as_deref()).await?;
     // A task may take long; a hard off does not wait for that of a soft off.
     drop(turn);
     let before = StateBefore {

@@ -104,7 +104,7 @@ pub(super) async fn reset(writer: Writer<'_>) -> Result<Accepted, BmcError> {
     let target = reader.resolve(&reset.target)?;
     let turn = writer.turn().await;
     let body = json!({ "ResetType": word });
-    let answer = turn.act(&target, &body).await?;
+    let answer = turn.act(&target, &body, None).await?;
     drop(turn);
     // The task is not polled, because the BMC that would respond is restarting.
     let answer = match answer.status {

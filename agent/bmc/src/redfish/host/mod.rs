@@ -5,17 +5,14 @@
 mod account;
 mod action;
 pub(super) mod boot;
-mod boot_state;
 mod chassis;
 pub(super) mod client;
 mod command;
-mod facts;
-pub(super) mod health;
+pub(super) mod facts;
 pub(super) mod led;
 pub(super) mod log;
 mod manager;
 mod power;
 mod resources;
 pub(super) mod sensors;
-mod topology;
 pub(super) mod updates;

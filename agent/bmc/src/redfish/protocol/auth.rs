@@ -166,9 +166,10 @@ impl Access {
         if answer.status == StatusCode::UNAUTHORIZED {
             // The session has not expired, so a new one does not help, and this one serves other resources.
             return Err(match &credentials {
-                Credentials::Session(_) => {
-                    errors::of_status(&self.http.reporter, "reading", &answer)
-                }
+                Credentials::Session(session) => match self.is_open(session).await {
+                    Some(false) => errors::of_status(&self.http.reporter, "reading", &answer),
+                    Some(true) | None => errors::kept_resource(&self.http.reporter, &answer),
+                },
                 _ => match self.refused(call, &credentials, &answer).await {
                     Err(error) => error,
                     Ok(_) => errors::of_status(&self.http.reporter, "reading", &answer),
@@ -208,19 +209,20 @@ impl Access {
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(Retried::Answered(answer));
         }
-        if let Some(location) = &session.location {
-            let own = self
-                .http
-                .get(location, &credentials, Silence::GivesUp)
-                .await;
-            let is_open =
-                own.is_ok_and(|own| own.status.is_success() || own.status == StatusCode::FORBIDDEN);
-            if !is_open {
-                return Ok(Retried::SessionEnded(refusal));
-            }
+        if self.is_open(session).await == Some(false) {
+            return Ok(Retried::SessionEnded(refusal));
         }
-        let error = errors::of_status(&self.http.reporter, "reading", &answer);
+        let error = errors::kept_resource(&self.http.reporter, &answer);
         Ok(Retried::ResourceRefused(error))
+    }
+
+    /// Whether a session works, which its own resource shows; `None`: it has none.
+    async fn is_open(&self, session: &Arc<Session>) -> Option<bool> {
+        let location = session.location.as_ref()?;
+        let credentials = Credentials::Session(Arc::clone(session));
+        let own = self.http.get(location, &credentials, Silence::GivesUp);
+        let own = own.await;
+        Some(own.is_ok_and(|own| own.status.is_success() || own.status == StatusCode::FORBIDDEN))
     }
 
     /// Logs in if that is needed for a change.

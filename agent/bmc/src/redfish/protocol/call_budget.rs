@@ -45,6 +45,11 @@ impl Call {
         self.silence
     }
 
+    /// What is left of the time limit.
+    pub(in crate::redfish) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
     /// Pauses, if the pause and another exchange fit into the time limit.
     pub(in crate::redfish) async fn may_pause(&self, pause: Duration) -> bool {
         let fits = Instant::now() + pause + EXCHANGE < self.deadline;

@@ -67,6 +67,8 @@ pub(in crate::redfish) struct Features {
     pub(in crate::redfish) expand: Option<&'static str>,
     /// Whether `$top` and `$skip` are supported.
     pub(in crate::redfish) top_skip: bool,
+    /// Whether `$filter` is supported.
+    pub(in crate::redfish) filter: bool,
 }
 
 impl Features {
@@ -82,6 +84,7 @@ impl Features {
                 "$expand=."
             }),
             top_skip: is_true(features.and_then(|features| features.get("TopSkipQuery"))),
+            filter: is_true(features.and_then(|features| features.get("FilterQuery"))),
         }
     }
 }

@@ -126,7 +126,7 @@ fn query_features_are_read_from_the_service_root() {
             false,
         ),
         (
-            json!({"ExpandQuery": {"NoLinks": true}, "TopSkipQuery": true}),
+            json!({"ExpandQuery": {"NoLinks": true}, "TopSkipQuery": true, "FilterQuery": true}),
             Some("$expand=."),
             true,
         ),
@@ -138,7 +138,12 @@ fn query_features_are_read_from_the_service_root() {
         (json!(null), None, false),
     ] {
         let root = Root::of(&json!({"ProtocolFeaturesSupported": features}));
-        assert_eq!(root.features, Features { expand, top_skip }, "{features}");
+        let expected = Features {
+            expand,
+            top_skip,
+            filter: features["FilterQuery"] == true,
+        };
+        assert_eq!(root.features, expected, "{features}");
     }
     let root = Root::of(&json!({"Vendor": "AMI", "Oem": {"Ami": {}}}));
     assert_eq!(

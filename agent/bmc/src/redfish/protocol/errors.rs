@@ -225,6 +225,17 @@ pub(in crate::redfish) fn is_denial(answer: &Answer) -> bool {
     answer.status == StatusCode::FORBIDDEN && answer.messages().0.iter().all(vendor::is_bare_denial)
 }
 
+/// The error for one resource that a BMC refuses with 401 while it accepts the session: this says nothing against the
+/// password, which must not count as rejected.
+pub(super) fn kept_resource(reporter: &Reporter, answer: &Answer) -> BmcError {
+    let says = reporter.says(&answer.messages());
+    let message = format!(
+        "reading: the BMC refuses this resource (401) although it accepts the user; the user lacks a right, or the \
+         BMC a licence{says}"
+    );
+    reporter.error(ErrorKind::Privilege, message)
+}
+
 /// The error of a response with an error status.
 pub(crate) fn of_status(reporter: &Reporter, doing: &str, answer: &Answer) -> BmcError {
     let messages = answer.messages();

@@ -35,12 +35,27 @@ pub(in crate::redfish) fn folded(word: &str) -> String {
     signs.flat_map(char::to_lowercase).collect()
 }
 
-/// Types of jobs that write firmware (R37).
-const UPDATE_JOBS: &[&str] = &["firmwareupdate", "firmwarerollback", "repositoryupdate"];
+/// Whether a job writes firmware, by its type (R37); `None`: the type says nothing.
+pub(in crate::redfish) fn is_update_job(kind: &str) -> Option<bool> {
+    let kind = folded(kind);
+    match &*kind {
+        "" | "unknown" | "other" | "none" => None,
+        "repositoryupdate" => Some(true),
+        _ => Some(kind.contains("firmware") && !kind.contains("inventory")),
+    }
+}
 
-/// Whether a job writes firmware, by its type.
-pub(in crate::redfish) fn is_update_job(kind: &str) -> bool {
-    UPDATE_JOBS.contains(&folded(kind).as_str())
+/// The type of the job that an iDRAC shows as a task (R37); `None`: it is no such task.
+pub(in crate::redfish) fn job_kind(task: &Value) -> Option<String> {
+    text(task.get("Oem")?.get("Dell")?, "JobType")
+}
+
+/// Whether a message is one of an update that is at work: of the registry `Update` (R39), or iBMC's (R41).
+pub(in crate::redfish) fn is_update_message(id: &str) -> bool {
+    let (registry, key) = (id.split('.').next(), id.rsplit('.').next());
+    let is_of_registry = registry.is_some_and(|name| name.eq_ignore_ascii_case("Update"));
+    let key = folded(key.unwrap_or_default());
+    is_of_registry || key.starts_with("firmwareupgrade") || key.starts_with("firmwareupdate")
 }
 
 /// Phase of a job by its state (R37); `None`: it has ended. A job that waits for the next start of the host writes
@@ -114,7 +129,7 @@ mod tests {
     #[test]
     fn words_differ_in_case_and_spaces() {
         for kind in ["FirmwareUpdate", "Firmware Update", "firmware update"] {
-            assert!(is_update_job(kind), "{kind}");
+            assert_eq!(is_update_job(kind), Some(true), "{kind}");
         }
         for state in ["InProgress", "In Progress", "in-progress", "INPROGRESS"] {
             assert_eq!(queued_phase(state), Some(UpdatePhase::Running), "{state}");

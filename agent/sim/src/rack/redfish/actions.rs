@@ -11,7 +11,7 @@ use super::{
     documents, errors,
     http::response::Answer,
     path::ResourcePath,
-    profile::{Accepted, Already, Profile},
+    profile::{Accepted, ActionMatch, Already, Profile},
     service::Call,
 };
 use crate::rack::{
@@ -26,8 +26,12 @@ pub(super) fn post(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> Ans
         ResourcePath::Reset | ResourcePath::ManagerReset | ResourcePath::ClearLog
     );
     let sent = call.headers.contains_key(header::IF_MATCH);
-    if is_action && sent && profile.refuses_if_match_on_actions {
-        return errors::precondition_failed(profile);
+    match profile.if_match_on_actions {
+        ActionMatch::Refused if is_action && sent => return errors::precondition_failed(profile),
+        ActionMatch::Required if is_action && !sent => {
+            return errors::precondition_missing(profile);
+        }
+        ActionMatch::Ignored | ActionMatch::Refused | ActionMatch::Required => {}
     }
     match place {
         ResourcePath::Reset => reset(call, user),

@@ -27,8 +27,8 @@ mod vendor_profiles;
 pub use accounts::session::{Session, SessionTable};
 pub use accounts::{Account, AccountTable, Role};
 pub use profile::{
-    Accepted, Allowable, Already, BootFacts, IfMatch, LedProperty, LogPlace, PostReport, Profile,
-    Refusal, RestartFacts, TagKind, Telemetry, UpdatePlace,
+    Accepted, ActionMatch, Allowable, Already, BootFacts, IfMatch, LedProperty, LogPlace,
+    PostReport, Profile, Refusal, RestartFacts, TagKind, Telemetry, UpdatePlace,
 };
 pub use recording::{Recording, RecordingError};
 pub use vendor_profiles::Vendor;

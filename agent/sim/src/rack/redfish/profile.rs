@@ -64,6 +64,17 @@ pub enum IfMatch {
     StarOnly,
 }
 
+/// Meaning of `If-Match` on an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionMatch {
+    /// Not looked at.
+    Ignored,
+    /// Rejected with 412 (iDRAC10).
+    Refused,
+    /// Required: without it the answer is 428.
+    Required,
+}
+
 /// The property of the identify LED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LedProperty {
@@ -214,8 +225,8 @@ pub struct Profile {
     pub tags: TagKind,
     /// Interpretation of `If-Match` on changes.
     pub if_match: IfMatch,
-    /// Whether `If-Match` on an action is rejected with 412.
-    pub refuses_if_match_on_actions: bool,
+    /// Interpretation of `If-Match` on actions.
+    pub if_match_on_actions: ActionMatch,
     /// Property of the identify LED.
     pub led: LedProperty,
     /// Properties of the boot override.
@@ -277,7 +288,7 @@ impl Default for Profile {
             redirects_logins: None,
             tags: TagKind::Strong,
             if_match: IfMatch::Optional,
-            refuses_if_match_on_actions: false,
+            if_match_on_actions: ActionMatch::Ignored,
             led: LedProperty::Location,
             boot: BootFacts::default(),
             post: PostReport::BootProgress,

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::profile::{
-    Accepted, Allowable, Already, BootFacts, IfMatch, LedProperty, LogPlace, PostReport, Profile,
-    Refusal, RestartFacts, TagKind, Telemetry, UpdatePlace,
+    Accepted, ActionMatch, Allowable, Already, BootFacts, IfMatch, LedProperty, LogPlace,
+    PostReport, Profile, Refusal, RestartFacts, TagKind, Telemetry, UpdatePlace,
 };
 use crate::rack::power::ResetType as R;
 
@@ -141,7 +141,7 @@ fn idrac10() -> Profile {
         model: "PowerEdge R470".to_owned(),
         settles_after_off: Duration::from_secs(3),
         tags: TagKind::Strong,
-        refuses_if_match_on_actions: true,
+        if_match_on_actions: ActionMatch::Refused,
         boot: BootFacts {
             settings: Some("Settings".to_owned()),
             ..BootFacts::default()

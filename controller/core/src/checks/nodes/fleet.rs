@@ -138,6 +138,11 @@ impl Fleet {
         self.selected
     }
 
+    /// The number of Nodes that a decision considers one by one, at least: those that are unhealthy, or remediated.
+    pub fn considered(&self) -> usize {
+        self.matching.len().max(self.by_node.len())
+    }
+
     /// Decides what the check does now.
     pub fn decide(&mut self, outside: &Outside, memory: &NodeCheckStatus, now: Timestamp) -> Plan {
         self.advance(now);

@@ -40,6 +40,8 @@ pub enum LeaseStep {
     Taken {
         /// Identity of the holder.
         holder: String,
+        /// When the Lease expires, if the holder does not renew it.
+        until: Timestamp,
     },
 }
 
@@ -84,10 +86,14 @@ pub fn lease_step(lease: Option<&HeldLease>, me: &str, now: Timestamp) -> LeaseS
     if holder == me {
         return LeaseStep::Renew;
     }
-    let holds = |renewed: Timestamp| renewed <= now && now <= deadline(renewed, lease.duration);
-    if lease.renewed.is_some_and(holds) {
+    let renewed = lease.renewed.filter(|renewed| *renewed <= now);
+    if let Some(until) = renewed
+        .map(|renewed| deadline(renewed, lease.duration))
+        .filter(|until| now <= *until)
+    {
         return LeaseStep::Taken {
             holder: holder.to_owned(),
+            until,
         };
     }
     LeaseStep::Take {

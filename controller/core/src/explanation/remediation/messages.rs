@@ -140,7 +140,8 @@ pub(super) fn following_steps(state: Option<&State>, policy: Option<&Policy>) ->
     let cycles = state.strategy == Strategy::PowerCycleFirst && state.attempt.number == 1;
     match state.step {
         Step::Pending | Step::Retrying | Step::Evicting if state.strategy == Strategy::Evict => {
-            "once its pods have left: stay on, with the node cordoned; fence the host if it fails before that"
+            "once its pods have left: stay on, with the node cordoned; the host is switched off only if a health check made \
+             this object and the host fails before that"
         }
         Step::Evicting => {
             "once its pods have left, or their time is over: switch off, have the BMC confirm it, taint the node"

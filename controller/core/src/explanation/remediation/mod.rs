@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use observed::observed;
 
-use crate::remediation::{Next, Observation, State, on_wall, step};
+use crate::remediation::{Next, Observation, Reason, State, on_wall, step};
 
 /// Everything that the view of a remediation is computed from.
 #[derive(Debug, Clone)]
@@ -19,6 +19,8 @@ pub struct RemediationFacts {
     pub observation: Observation,
     /// The stored state.
     pub state: Option<State>,
+    /// Why it has no turn yet although nothing else keeps it from beginning.
+    pub awaits_turn: Option<Reason>,
     /// The message that the controller wrote last.
     pub recorded: Option<String>,
     /// `namespace/name` of the Machine.
@@ -96,11 +98,19 @@ pub fn explain_remediation(
         wall_ahead: ahead,
         ..facts.observation.clone()
     };
-    let decision = step(o, state, now);
+    let mut decision = step(o, state, now);
+    if let Some(reason) = &facts.awaits_turn {
+        decision.reason = reason.clone();
+    }
     let policy = o.policy(state);
     let until = state.and_then(|s| o.step_until(s));
     let shown = state.map(|s| s.on_wall(ahead));
     let next = match &decision.next {
+        _ if facts.awaits_turn.is_some() => NextStepView {
+            what: "wait".into(),
+            message: "waits for its turn".into(),
+            at: None,
+        },
         Next::Write => NextStepView {
             what: "write".into(),
             message: messages::transition_message(state, &decision.state),

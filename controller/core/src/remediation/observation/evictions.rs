@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::super::{BoundPod, Drain, NodeFacts};
+use super::super::{BoundPod, Drain, NodeFacts, PodRef};
 use super::workload_view::list;
 
 /// Whether the scheduler is kept from a Node, and by whom.
@@ -40,6 +40,8 @@ pub enum EvictionResult {
 /// An answer, and when it was given.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EvictionAnswer {
+    /// The pod as it was observed.
+    pub pod: PodRef,
     /// When, by our clock.
     pub at: Timestamp,
     /// What the API server answered.
@@ -59,11 +61,16 @@ impl Evictions {
         self.answers.get(&pod.id.uid)
     }
 
-    /// How many pods were evicted.
-    pub(in crate::remediation) fn evicted(&self) -> u32 {
+    /// The pods that were evicted.
+    pub(in crate::remediation) fn evicted_pods(&self) -> impl Iterator<Item = &PodRef> {
         let answers = self.answers.values();
         let evicted = answers.filter(|answer| answer.result == EvictionResult::Evicted);
-        u32::try_from(evicted.count()).unwrap_or(u32::MAX)
+        evicted.map(|answer| &answer.pod)
+    }
+
+    /// How many pods were evicted.
+    pub(in crate::remediation) fn evicted(&self) -> u32 {
+        u32::try_from(self.evicted_pods().count()).unwrap_or(u32::MAX)
     }
 }
 

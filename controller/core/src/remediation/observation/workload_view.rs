@@ -127,10 +127,13 @@ pub enum WorkloadList {
 }
 
 impl WorkloadList {
-    /// Of a recorded step.
+    /// Of a recorded step. The drain of a Node begins with its taint.
     #[must_use]
-    pub fn of(step: Option<Step>) -> Self {
+    pub fn of(step: Option<Step>, workload: &WorkloadView) -> Self {
+        let is_untainted =
+            matches!(workload, WorkloadView::Present(node) if node.taint == Taint::Absent);
         match step {
+            Some(Step::Draining) if is_untainted => Self::Nothing,
             Some(Step::Draining) => Self::PodsAndVolumes,
             Some(Step::Evicting | Step::Evicted) => Self::Pods,
             _ => Self::Nothing,
@@ -213,7 +216,8 @@ impl Drain {
 /// Names listed in one message.
 const NAMES: usize = 5;
 
-pub(super) fn list(one: &str, many: &str, names: &[String]) -> Option<String> {
+/// How many there are, and the first of them by name; `None` if there are none.
+pub(in crate::remediation) fn list(one: &str, many: &str, names: &[String]) -> Option<String> {
     let shown: Vec<&str> = names.iter().take(NAMES).map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMES);
     let more = if more > 0 {

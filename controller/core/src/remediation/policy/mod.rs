@@ -27,8 +27,10 @@ pub enum Strategy {
     PowerOff,
     /// The Node is cordoned and its pods are evicted. The host stays on, and
     /// its Node cordoned, until this object is deleted. Nothing is switched,
-    /// unless the host fails before its pods have left: it is then fenced as
-    /// with PowerOff.
+    /// also if the Node becomes Unknown, because a person may be working on
+    /// the host: pods that are left wait until the type is changed to
+    /// PowerOff. If a health check has made this object, a host that fails
+    /// before its pods have left is fenced as with PowerOff.
     Evict,
     /// The first attempt only switches the host off, confirmed, and on again
     /// after a short pause: it is faster and moves no workload, so it sets no

@@ -31,6 +31,8 @@ pub enum Reason {
     EvictionAborted(String),
     Evicted,
     EvictedInPart(String),
+    SilentHostLeftOn(String),
+    FailedWithPods(String),
     Tainting,
     InvalidSpec(String),
     MachineNotFound(String),

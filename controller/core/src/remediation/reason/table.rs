@@ -98,6 +98,22 @@ impl Reason {
                     "the host stays on, and its node cordoned, until this object is deleted; these pods have not left: {what}"
                 ),
             ),
+            Self::SilentHostLeftOn(what) => row(
+                Outside,
+                format_args!(
+                    "{what}. They would move only once the host is off, and it is left on, because a person may be \
+                     working on it: make its kubelet report again; or have the host switched off, with powerOff true in \
+                     its HostMaintenance or, without one, strategy.type PowerOff here; or end the maintenance (delete \
+                     this object), and a health check may act on the host"
+                ),
+            ),
+            Self::FailedWithPods(what) => row(
+                Rackhand,
+                format_args!(
+                    "the host has failed, and nothing on it ends a pod any more: what is left on it moves once the host \
+                     is confirmed off, whatever PodDisruptionBudgets say: {what}"
+                ),
+            ),
             Self::Tainting => row(
                 Rackhand,
                 format_args!("confirmed off; setting the out-of-service taint on the node"),

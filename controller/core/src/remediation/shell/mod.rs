@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use super::{
     AgentId, AgentPin, AgentView, BmcAccess, BootLog, Collected, Command, Decision, EvictionAnswer,
     EvictionResult, Evictions, HoldRefusal, HostEvidence, HostRef, JournalEntry, JournalFacts,
-    Observation, OperationView, PodDeletions, PodRef, PowerView, State, Step, UpdateReading,
+    Next, Observation, OperationView, PodDeletions, PodRef, PowerView, State, Step, UpdateReading,
     WorkloadView, latest_reading_stands, operation_id,
 };
 
@@ -36,6 +36,8 @@ pub struct Shell {
     pub uid: String,
     /// Whether `state` was read, or written, since the last write that failed.
     pub loaded: bool,
+    /// Whether the record was taken for absent without a reading of it.
+    pub unread: Unread,
     /// The state in the object, as last read or written by this process.
     pub state: Option<State>,
     /// What the journals of the agents have beyond the state that was read; `None`: they were not read since.
@@ -46,6 +48,8 @@ pub struct Shell {
     pub node: NodeReading,
     /// The latest reading.
     pub power: Option<PowerView>,
+    /// Whether the operation of the recorded state was known to have ended when that reading was asked for.
+    pub is_read_after_end: bool,
     /// The latest reading of updates of firmware. It is kept when a state is written, which it may cause.
     pub updates: Option<UpdateReading>,
     /// Whether address and credentials of the BMC were known when it was last commanded or read.
@@ -68,6 +72,18 @@ pub struct Shell {
     pub failures: u32,
     /// The last change of our hold key, if the webhook of its owner was away.
     pub hold_refused: Option<HoldRefusal>,
+}
+
+/// Whether what is recorded about a remediation is taken for absent because the watch shows no record of it. Usually it
+/// has just been made, and its first write creates the record, which fails if there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unread {
+    /// It may be, until the record is read.
+    Possible,
+    /// It is. Nothing but that write may rest on it (F12).
+    Assumed,
+    /// The record was read, or has to be.
+    No,
 }
 
 /// What is known of the agent, and its operation of the current state.
@@ -97,11 +113,13 @@ impl Shell {
         Self {
             uid: uid.into(),
             loaded: false,
+            unread: Unread::Possible,
             state: None,
             journal: None,
             operation: None,
             node: NodeReading::default(),
             power: None,
+            is_read_after_end: false,
             updates: None,
             access: BmcAccess::Known,
             silent_since: None,
@@ -132,9 +150,32 @@ impl Shell {
         }
         if !self.loaded {
             self.journal = None;
+            self.unread = Unread::No;
         }
         self.loaded = true;
         Ok(())
+    }
+
+    /// Takes the record for absent, which the watch does not show. Returns whether it may be: a process that has written
+    /// a state, or whose write has failed, reads it.
+    pub fn assume_unrecorded(&mut self) -> bool {
+        if self.unread != Unread::Possible || self.loaded || self.state.is_some() {
+            return false;
+        }
+        self.journal = None;
+        (self.unread, self.loaded) = (Unread::Assumed, true);
+        true
+    }
+
+    /// Makes the next observation read the record, if it was taken for absent and this is not decided by the write that
+    /// creates it. `decision`: `None` for what is reported without one.
+    pub fn rests_on_unread(&mut self, decision: Option<&Decision>) -> bool {
+        let creates = decision.is_some_and(|d| d.next == Next::Write);
+        let is_assumed = self.unread == Unread::Assumed && self.state.is_none();
+        if is_assumed && !creates {
+            self.write_failed();
+        }
+        is_assumed && !creates
     }
 
     /// Compares the state that was read with the journals of the agents of its rack, each with the newest entry
@@ -164,6 +205,7 @@ impl Shell {
     /// A write of the object failed, or its response was lost: the state is read again.
     pub fn write_failed(&mut self) {
         self.loaded = false;
+        self.unread = Unread::No;
     }
 
     fn set_state(&mut self, state: Option<State>) {
@@ -172,6 +214,7 @@ impl Shell {
             self.completed.clear();
             self.pod_deletions = PodDeletions::default();
             self.collected = Collected::default();
+            self.is_read_after_end = false;
         }
         let step = |state: &Option<State>| state.as_ref().map(|s| s.step);
         if step(&self.state) != step(&state) {
@@ -287,10 +330,23 @@ impl Shell {
             WorkloadView::Present(node) => node.lease.as_ref(),
             _ => None,
         };
-        self.power = Some(PowerView {
+        self.power_read(PowerView {
             lease: lease.map(|lease| lease.renewed.clone()),
             ..view
         });
+    }
+
+    /// Records the latest reading. No event of the operation is taken between its request and its answer.
+    pub fn power_read(&mut self, view: PowerView) {
+        self.is_read_after_end = self.has_operation_ended();
+        self.power = Some(view);
+    }
+
+    /// When the latest reading was asked for, if the operation of the recorded state was known to have ended by then.
+    #[must_use]
+    pub fn read_since_end(&self) -> Option<Timestamp> {
+        let view = self.power.as_ref().filter(|_| self.is_read_after_end)?;
+        Some(view.asked)
     }
 
     /// Records what was read about updates of firmware.
@@ -321,8 +377,21 @@ impl Shell {
 
     /// Records what the API server answered to the eviction of a pod.
     pub fn pod_evicted(&mut self, pod: PodRef, result: EvictionResult, at: Timestamp) {
-        let answer = EvictionAnswer { at, result };
-        self.evictions.answers.insert(pod.uid, answer);
+        let uid = pod.uid.clone();
+        let answer = EvictionAnswer { pod, at, result };
+        self.evictions.answers.insert(uid, answer);
+    }
+
+    /// Whether the Node with this UID was cordoned for this remediation before, as far as this process knows: somebody
+    /// else has removed that since.
+    #[must_use]
+    pub fn has_cordoned(&self, node: &str) -> bool {
+        let is_emptied = (self.state.as_ref()).is_some_and(|s| {
+            let recorded = s.cordoned.as_ref().is_some_and(|c| c.uid == node);
+            s.step == Step::Evicted && recorded
+        });
+        let cordon = Command::Cordon { node: node.into() };
+        is_emptied || self.completed.contains(&cordon)
     }
 
     /// Records what was collected before the power-off.

@@ -1,10 +1,12 @@
 //! What is recorded about pods that are to leave a host that is still on.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::is_zero;
-use crate::remediation::NodeFacts;
+use crate::remediation::{NodeFacts, PodRef};
 
 /// The eviction of the pods of a Node, before anything is switched.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,9 +24,45 @@ pub struct Eviction {
     /// Pods that the API server evicted. Only reported.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub evicted: u32,
+    /// The first of them by name, see [`keep_names`]. Only reported.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<String>,
     /// Whether all of them have left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub finished: bool,
+}
+
+impl Default for Eviction {
+    /// One of which nothing is known.
+    fn default() -> Self {
+        Self {
+            until: Timestamp::UNIX_EPOCH,
+            ready: false,
+            left: None,
+            moved: Timestamp::UNIX_EPOCH,
+            evicted: 0,
+            pods: Vec::new(),
+            finished: false,
+        }
+    }
+}
+
+/// How many pods of an attempt are kept by name, of those that were evicted and of those that were deleted.
+const PODS_NAMED: usize = 5;
+/// Characters of such a name that are kept.
+const LONGEST_NAME: usize = 128;
+
+/// Adds pods to those that are kept by name, as `namespace/name`, in the order of their names: the first of them.
+pub(in crate::remediation) fn keep_names<'a>(
+    kept: &mut Vec<String>,
+    pods: impl Iterator<Item = &'a PodRef>,
+) {
+    let room = PODS_NAMED.saturating_sub(kept.len());
+    let names: BTreeSet<String> = pods
+        .map(|pod| pod.to_string().chars().take(LONGEST_NAME).collect())
+        .filter(|name| !kept.contains(name))
+        .collect();
+    kept.extend(names.into_iter().take(room));
 }
 
 /// A Node that this remediation cordons, written before it does (F9).

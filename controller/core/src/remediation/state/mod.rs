@@ -19,6 +19,7 @@ use super::{
 };
 use crate::fleet::placement::CountedFacts;
 
+pub(super) use eviction::keep_names;
 pub use eviction::{CordonedNode, Eviction};
 pub use on_wall::on_wall;
 pub use progress::{Progress, before_first_off, progress_again};
@@ -215,9 +216,18 @@ pub struct AttemptRecord {
     /// Outlets that were switched off, as `PDU/outlet`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outlets: Vec<String>,
+    /// Pods that were evicted before the power-off.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pods_evicted: u32,
+    /// The first of them by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evicted_pods: Vec<String>,
     /// Pods that Rackhand deleted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pods_deleted: u32,
+    /// The first of them by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted_pods: Vec<String>,
     /// When the host was confirmed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Timestamp>,
@@ -303,6 +313,9 @@ pub struct Attempt {
     /// Pods that Rackhand deleted. Only reported.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pods_deleted: u32,
+    /// The first of them by name. Only reported.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted_pods: Vec<String>,
     /// What was collected before the power-off. Only reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Box<HostEvidence>>,
@@ -340,6 +353,7 @@ impl Attempt {
             node_action: None,
             drained: None,
             pods_deleted: 0,
+            deleted_pods: Vec::new(),
             evidence: None,
             on: None,
             handover: Handover::default(),
@@ -504,7 +518,11 @@ impl State {
             outlets: (self.attempt.outlets.iter())
                 .flat_map(|used| used.outlets.clone())
                 .collect(),
+            pods_evicted: (self.attempt.eviction.as_ref()).map_or(0, |eviction| eviction.evicted),
+            evicted_pods: (self.attempt.eviction.as_ref())
+                .map_or_else(Vec::new, |eviction| eviction.pods.clone()),
             pods_deleted: self.attempt.pods_deleted,
+            deleted_pods: self.attempt.deleted_pods.clone(),
             on: self.attempt.on,
             ended: now,
             step: Some(self.step),

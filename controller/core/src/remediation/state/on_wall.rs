@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::State;
-use crate::remediation::OffEvidence;
+use crate::{remediation::OffEvidence, values::time::whole_second};
 
-/// A time of the clock of the decisions, moved to the wall clock, which is `ahead` of it.
+/// A time of the clock of the decisions, moved to the wall clock, which is `ahead` of it, in whole seconds.
 pub fn on_wall(at: Timestamp, ahead: SignedDuration) -> Timestamp {
-    at.checked_add(ahead).unwrap_or(at)
+    whole_second(at.checked_add(ahead).unwrap_or(at))
 }
 
 impl State {

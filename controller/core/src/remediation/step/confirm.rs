@@ -51,7 +51,6 @@ impl StepContext<'_> {
             return self.cycling(s, quiet);
         }
         let Some(at) = quiet else {
-            // The taint is recorded as ours with this step, and set on a reading that still proves off.
             return match self.require_off(&s, Reason::WaitingForQuietLease) {
                 Some(d) => d,
                 None => self.to(s, Step::Tainting, Reason::Tainting),
@@ -131,8 +130,8 @@ impl StepContext<'_> {
         }
     }
 
-    /// Sets the taint: reads off once more immediately before (F1), and records the taint as ours
-    /// before it is set (F9).
+    /// Reads off once more (F1), and records the taint as ours before it is set (F9): with the step that waits for what
+    /// it does. A taint that was removed meanwhile is set here.
     pub(super) fn tainting(&self, mut s: State) -> Decision {
         if let Some(d) = self.interrupt_hold(&s) {
             return d;
@@ -172,7 +171,7 @@ impl StepContext<'_> {
             }
             (None | Some(TaintOwner::Other), Taint::Absent) => {
                 s.attempt.taint = Some(TaintOwner::Us);
-                self.quiet_write(s, Reason::Tainting)
+                self.to(s, Step::Draining, Reason::Tainting)
             }
             (Some(TaintOwner::Us), Taint::Absent) => {
                 self.act(s, Reason::Tainting, Command::AddTaint)

@@ -16,7 +16,6 @@ mod host_evidence;
 mod move_block;
 mod node;
 mod orphan;
-mod pods;
 mod power;
 mod rival;
 

@@ -19,6 +19,7 @@ fn explained_on_wall(
         remediation: "PowerRemediation metal3/node-7".into(),
         observation: o.clone(),
         state: s.cloned(),
+        awaits_turn: None,
         recorded: Some("an older word".into()),
         machine: Some("metal3/node-7".into()),
     };
@@ -140,7 +141,10 @@ fn f1_a_step_of_the_wall_clock_changes_displayed_times_and_no_decision() {
         off: None,
         drained: None,
         outlets: Vec::new(),
+        pods_evicted: 0,
+        evicted_pods: Vec::new(),
         pods_deleted: 0,
+        deleted_pods: Vec::new(),
         on: None,
         ended: at(-120),
         step: Some(Step::Booting),
@@ -196,4 +200,38 @@ fn deadlines_in_messages_are_of_the_wall_clock() {
         "{reason}"
     );
     assert_eq!(decide(&o, Some(&s), at(1)).next, Next::Wait(until));
+}
+
+#[test]
+fn l1_wait_for_the_turn_is_explained_at_once() {
+    let (o, mut facts) = (mk_observation(), None);
+    for state in [None, Some(mk_state(Step::Pending))] {
+        let waiting = RemediationFacts {
+            remediation: "PowerRemediation metal3/node-7".into(),
+            observation: o.clone(),
+            state,
+            awaits_turn: Some(Reason::ApiServerSlow("metal3/c".into())),
+            recorded: None,
+            machine: None,
+        };
+        let e = explain_remediation(&waiting, at(1), SignedDuration::ZERO);
+        assert_eq!(
+            (e.step.as_str(), e.reason.as_str()),
+            ("Pending", "ApiServerSlow")
+        );
+        assert_eq!((e.next.what.as_str(), e.next.at), ("wait", None));
+        assert!(
+            e.message.contains("cluster metal3/c is slow"),
+            "{}",
+            e.message
+        );
+        facts = Some(waiting);
+    }
+    // Once it has its turn, the next step is explained.
+    let begun = RemediationFacts {
+        awaits_turn: None,
+        ..facts.unwrap()
+    };
+    let e = explain_remediation(&begun, at(1), SignedDuration::ZERO);
+    assert_eq!(e.next.what, "write");
 }

@@ -278,6 +278,7 @@ pub(super) fn random_state(r: &mut Rng) -> State {
             left: r.pick(&[None, Some(1), Some(3)]),
             moved: at(r.time()),
             evicted: 0,
+            pods: Vec::new(),
             finished: r.one_in(2),
         })
     });

@@ -18,6 +18,8 @@ fn all() -> Vec<Reason> {
         Reason::ApiServerSlow(x()),
         Reason::Evicted,
         Reason::EvictedInPart("1 pod (a/b)".into()),
+        Reason::SilentHostLeftOn("node n is shown as Unknown; left on it: 1 pod (a/b)".into()),
+        Reason::FailedWithPods("1 pod (a/b)".into()),
         Reason::Tainting,
         Reason::InvalidSpec("spec.strategy is not set".into()),
         Reason::MachineNotFound("the Machine is gone".into()),

@@ -460,8 +460,8 @@ impl Owner {
         let memory = self.watch.leases.memory(&host.cluster);
         let (id, node) = (id.to_owned(), host.node.clone());
         tasks.spawn(async move {
-            let read = client.node(format!("Node {node}"), &node, &memory).await;
-            let read = read.ok().flatten();
+            let read = client.node(&node, &memory).await;
+            let read = read.ok().and_then(|read| read.found);
             Completed::Node(id, now, read.map(|(node, lease)| (Box::new(node), lease)))
         });
     }

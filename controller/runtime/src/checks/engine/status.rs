@@ -4,7 +4,7 @@
 use super::{CheckEngine, Done, panicked};
 use crate::{
     checks::dialect::Dialect,
-    store::{api::ApiError, object::Key},
+    store::{api::ApiError, object::Key, time_slice::beside},
 };
 
 impl<D: Dialect> CheckEngine<D> {
@@ -15,7 +15,8 @@ impl<D: Dialect> CheckEngine<D> {
         if !schedule.is_some_and(|schedule| schedule.begin()) {
             return;
         }
-        let Some(status) = dialect.status(parts, key) else {
+        let names = dialect.names(key);
+        let Some(status) = beside(names, || dialect.status(parts, key)) else {
             self.status_written(key, true);
             return;
         };

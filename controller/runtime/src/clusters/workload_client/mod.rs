@@ -4,7 +4,8 @@
 //! cluster delays only its own callers. Results are never cached: a call does not serve requests
 //! that were made after it began.
 
-mod joined_list;
+mod calls;
+mod node_reads;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,6 +17,7 @@ use std::{
 };
 
 use futures::FutureExt;
+use jiff::Timestamp;
 use k8s_openapi::api::{
     core::v1::{Node, PersistentVolume},
     storage::v1::VolumeAttachment,
@@ -26,22 +28,39 @@ use rackhand_core::{
     fleet::placement::HostWorkload,
     limits::beginnings::ApiLoad,
     remediation::{BoundPod, BoundVolume, Drain, LeaseFacts, LeaseMemory, LeaseRenewals, NodeLife},
-    watches::shared_list::{GAP_OF_ALL, PAGE, PodList, PodLists},
+    watches::{
+        list_choice::{ListChoice, PAGE, Source, Subject},
+        shared_list::{Answers, Gap},
+    },
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
 
-use self::joined_list::{JoinedList, List};
+use self::{
+    calls::Calls,
+    node_reads::{NodeReads, Renewal},
+};
 use super::{
-    node_conversion::{kubelet_life, node_lease},
+    node_conversion::kubelet_life,
+    pages::{self, PagedList},
     pods::{self, NodePods},
 };
 use crate::store::{
-    api::{ApiError, call, optional},
+    api::{ApiError, CALL_TIMEOUT, call},
     clock,
+    shared_reads::{JoinedList, List},
 };
 
-/// Maximum number of concurrent observations of one cluster, of up to two calls each.
-const MAX_CALLS: usize = 24;
+/// Most VolumeAttachments in a list.
+const MOST_VOLUMES: usize = 500_000;
+/// Timeout of all pages of their list together.
+const VOLUMES_TIMEOUT: Duration = CALL_TIMEOUT.saturating_mul(4);
+
+/// The result of a live read of a Node.
+pub(crate) struct NodeRead {
+    /// The time before the Node and its Lease were read.
+    pub(crate) asked: Timestamp,
+    /// The Node without images, addresses and capacities, and its kubelet's Lease. `None`: there is no Node.
+    pub(crate) found: Option<(Node, Option<LeaseFacts>)>,
+}
 
 /// A VolumeAttachment of a Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,39 +73,38 @@ struct AttachedVolume {
 /// A workload cluster that is connected.
 pub(crate) struct WorkloadClient {
     pub(crate) client: Client,
-    calls: Semaphore,
-    /// Consecutive calls without a response.
-    unanswered: AtomicUsize,
-    /// Nodes of the cluster when they were listed last.
+    calls: Arc<Calls>,
+    /// Nodes of the cluster, as its watch shows them.
     nodes: AtomicUsize,
+    node_reads: NodeReads<Node>,
+    leases: NodeReads<Renewal>,
     /// What decides which list of pods answers.
-    pod_lists: Arc<Mutex<PodLists>>,
+    pod_lists: Arc<Mutex<ListChoice>>,
     pods: JoinedList<NodePods>,
     volumes: JoinedList<Vec<AttachedVolume>>,
-    /// How quickly its API answers.
-    load: Mutex<ApiLoad>,
 }
 
 impl WorkloadClient {
     pub(super) fn new(client: Client) -> Self {
-        let pod_lists: Arc<Mutex<PodLists>> = Arc::default();
-        let pods = JoinedList::new(pods_of_all(&client, &pod_lists), GAP_OF_ALL);
-        let volumes = JoinedList::new(volumes_of_all(&client), Duration::ZERO);
+        let calls: Arc<Calls> = Arc::default();
+        let pod_lists = Arc::new(Mutex::new(ListChoice::new(Subject::Pods)));
+        let pods = JoinedList::new(pods_of_all(&client, &pod_lists), Subject::Pods.gap());
+        let volumes = JoinedList::new(volumes_of_all(&client), Gap::OF_SLOW);
         Self {
-            client,
-            calls: Semaphore::new(MAX_CALLS),
-            unanswered: AtomicUsize::new(0),
             nodes: AtomicUsize::new(0),
+            node_reads: NodeReads::new(&client, &calls),
+            leases: NodeReads::new(&client, &calls),
+            client,
+            calls,
             pod_lists,
             pods,
             volumes,
-            load: Mutex::default(),
         }
     }
 
     /// How quickly its API answers, and what has begun lately.
     pub(crate) fn load(&self) -> &Mutex<ApiLoad> {
-        &self.load
+        &self.calls.load
     }
 
     /// Records how many Nodes the cluster has.
@@ -94,68 +112,33 @@ impl WorkloadClient {
         self.nodes.store(nodes, Ordering::Relaxed);
     }
 
-    /// Waits for a permit, which is returned when the result is dropped.
-    ///
-    /// # Errors
-    /// The API did not answer the previous calls; waiting would take as long as all of them
-    /// together.
-    pub(crate) async fn acquire(&self) -> Result<SemaphorePermit<'_>, ApiError> {
-        if let Ok(permit) = self.calls.try_acquire() {
-            return Ok(permit);
-        }
-        let permit = self.calls.acquire().await;
-        let permit = permit.map_err(|e| ApiError::other("turn", e))?;
-        match self.unanswered.load(Ordering::Relaxed) {
-            0..MAX_CALLS => Ok(permit),
-            calls => Err(ApiError::other(
-                "its API",
-                format!("the last {calls} calls were not answered"),
-            )),
-        }
-    }
-
-    fn record_answer<T>(&self, result: &Result<T, ApiError>) {
-        match result {
-            Err(error) if !error.is_answer() => {
-                self.unanswered.fetch_add(1, Ordering::Relaxed);
-            }
-            _ => self.unanswered.store(0, Ordering::Relaxed),
-        }
-    }
-
-    /// Records how long a reading of a Node took, the call that every remediation makes.
-    fn record_load<T>(&self, result: &Result<T, ApiError>, took: Duration) {
-        let (mut load, now) = (self.load.lock(), clock::monotonic_now());
-        match result {
-            Err(error) if error.put_off().is_some() => load.refused(now),
-            _ => load.answered(took, now),
-        }
-    }
-
-    /// Reads the Node and its kubelet's Lease.
+    /// Reads the Node and its kubelet's Lease. Both are at least as young as this call, and those who ask at the same
+    /// time share lists.
     pub(crate) async fn node(
         &self,
-        what: String,
         name: &str,
         memory: &Mutex<LeaseMemory>,
-    ) -> Result<Option<(Node, Option<LeaseFacts>)>, ApiError> {
-        let _permit = self.acquire().await?;
-        let nodes: Api<Node> = Api::all(self.client.clone());
-        let asked = tokio::time::Instant::now();
-        let read = async {
-            let node = call(what, nodes.get(name)).await;
-            self.record_load(&node, asked.elapsed());
-            node
+    ) -> Result<NodeRead, ApiError> {
+        let nodes = self.nodes.load(Ordering::Relaxed);
+        let (node, lease) =
+            tokio::join!(self.node_reads.of(name, nodes), self.leases.of(name, nodes));
+        let node = node?;
+        let Some(found) = node.found else {
+            return Ok(NodeRead {
+                asked: node.begun,
+                found: None,
+            });
         };
-        let (node, lease) = tokio::join!(
-            read,
-            node_lease(&self.client, name, memory, clock::monotonic_now),
-        );
-        self.record_answer(&node);
-        let Some(node) = optional(node)? else {
-            return Ok(None);
-        };
-        Ok(Some((node, lease?)))
+        let lease = lease?;
+        let renewal = lease.found.and_then(|Renewal(renewal)| renewal);
+        let facts = renewal.map(|(renewed, duration)| {
+            let now = clock::monotonic_now();
+            memory.lock().observe(name, renewed, duration, now)
+        });
+        Ok(NodeRead {
+            asked: node.begun.min(lease.begun),
+            found: Some((found, facts)),
+        })
     }
 
     /// Whether the kubelet of a Node that is not Ready runs, by its Lease.
@@ -164,17 +147,16 @@ impl WorkloadClient {
         node: &str,
         renewals: &Mutex<LeaseRenewals>,
     ) -> Result<NodeLife, ApiError> {
-        let _permit = self.acquire().await?;
+        let _permit = self.calls.acquire().await?;
         let life = kubelet_life(&self.client, node, renewals, clock::monotonic_now).await;
-        self.record_answer(&life);
+        self.calls.record_answer(&life);
         life
     }
 
     /// Lists live what keeps the Node from being drained (F4).
     pub(crate) async fn drain(&self, node: &str) -> Result<Drain, ApiError> {
-        let volumes = self.volumes.of("VolumeAttachments", node);
-        let (pods, attached) = tokio::join!(self.pods(node), volumes);
-        let attached = attached?;
+        let (pods, attached) = tokio::join!(self.pods(node), self.volumes.of(node));
+        let (attached, _) = attached.map_err(|error| ApiError::other(node, error))?;
         let volume = |volume: &AttachedVolume| BoundVolume {
             name: volume.name.clone(),
             claim: None,
@@ -194,10 +176,13 @@ impl WorkloadClient {
     /// The API server was not read.
     pub(crate) async fn pods(&self, node: &str) -> Result<Vec<BoundPod>, ApiError> {
         let nodes = self.nodes.load(Ordering::Relaxed);
-        let way = (self.pod_lists.lock()).choose(node, nodes, clock::monotonic_now());
-        let listed = match way {
-            PodList::OfAll => self.pods.of("pods of all nodes", node).await?,
-            PodList::OfNode => self.pods_of_node(node).await?,
+        let source = (self.pod_lists.lock()).choose(node, nodes, clock::monotonic_now());
+        let listed = match source {
+            Source::OfAll => {
+                let listed = self.pods.of(node).await;
+                listed.map_err(|error| ApiError::other(node, error))?.0
+            }
+            Source::OfNode => self.pods_of_node(node).await?,
         };
         Ok(listed.pods)
     }
@@ -215,11 +200,11 @@ impl WorkloadClient {
             let Some(name) = of.and_then(|volume| volume.volume.as_deref()) else {
                 continue;
             };
-            let Ok(_permit) = self.acquire().await else {
+            let Ok(_permit) = self.calls.acquire().await else {
                 return;
             };
             let read = call(format!("PersistentVolume {name}"), volumes.get(name)).await;
-            self.record_answer(&read);
+            self.calls.record_answer(&read);
             match read {
                 Ok(volume) => {
                     let claim = volume.spec.and_then(|spec| spec.claim_ref);
@@ -239,31 +224,38 @@ impl WorkloadClient {
     }
 
     async fn pods_of_node(&self, node: &str) -> Result<NodePods, ApiError> {
-        let _permit = self.acquire().await?;
+        let _permit = self.calls.acquire().await?;
         let listed = pods::of_node(&self.client, node).await;
-        self.record_answer(&listed);
-        if let Ok(listed) = &listed {
-            self.pod_lists.lock().listed_node(listed.pods.len());
-        }
-        listed
+        self.calls.record_answer(&listed);
+        let (pods, size) = listed?;
+        self.pod_lists.lock().read_node(size);
+        Ok(pods)
     }
 }
 
 /// Lists the pods of all Nodes, and keeps those of the Nodes that are asked about.
-fn pods_of_all(client: &Client, lists: &Arc<Mutex<PodLists>>) -> List<NodePods> {
+fn pods_of_all(client: &Client, lists: &Arc<Mutex<ListChoice>>) -> List<NodePods> {
     let (client, lists) = (client.clone(), lists.clone());
     Arc::new(move |nodes| {
         let (client, lists) = (client.clone(), lists.clone());
         async move {
-            let listed = pods::of_nodes(&client, nodes).await;
+            let (page, most) = {
+                let lists = lists.lock();
+                (lists.page(), lists.most())
+            };
+            let page = u32::try_from(page).unwrap_or(u32::MAX);
+            let asked = clock::monotonic_now();
+            let listed = pods::of_nodes(&client, nodes, page, most).await;
+            let now = clock::monotonic_now();
             let mut lists = lists.lock();
             match listed {
-                Ok((found, pods)) => {
-                    lists.listed_all(pods);
+                Ok((found, size)) => {
+                    let took = Duration::try_from(now.duration_since(asked)).unwrap_or_default();
+                    lists.listed_all(size, took);
                     Ok(found)
                 }
                 Err(error) => {
-                    lists.failed(clock::monotonic_now());
+                    lists.failed(now);
                     Err(error)
                 }
             }
@@ -277,34 +269,32 @@ fn volumes_of_all(client: &Client) -> List<Vec<AttachedVolume>> {
     let client = client.clone();
     Arc::new(move |nodes| {
         let client = client.clone();
-        let listed = attached_to(client, nodes);
-        pods::in_time("VolumeAttachments", pods::LIST_TIMEOUT, listed).boxed()
+        async move { attached_to(&client, nodes).await }.boxed()
     })
 }
 
 async fn attached_to(
-    client: Client,
+    client: &Client,
     nodes: BTreeSet<String>,
 ) -> Result<BTreeMap<String, Vec<AttachedVolume>>, ApiError> {
-    let volumes: Api<VolumeAttachment> = Api::all(client);
-    let mut found: BTreeMap<String, Vec<AttachedVolume>> =
-        nodes.into_iter().map(|node| (node, Vec::new())).collect();
-    let mut page = ListParams::default().limit(PAGE.into());
-    loop {
-        let list = call("list", volumes.list(&page)).await?;
-        for volume in list.items {
-            if let Some(of) = found.get_mut(&volume.spec.node_name) {
-                of.push(AttachedVolume {
-                    name: volume.name_any(),
-                    volume: volume.spec.source.persistent_volume_name,
-                });
-            }
+    let list = PagedList {
+        what: "VolumeAttachments",
+        path: "/apis/storage.k8s.io/v1/volumeattachments",
+        params: ListParams::default().limit(u32::try_from(PAGE).unwrap_or(u32::MAX)),
+        most: MOST_VOLUMES,
+        limit: VOLUMES_TIMEOUT,
+    };
+    let keep = |volume: VolumeAttachment, nodes: &mut Answers<Vec<AttachedVolume>>| {
+        if let Some(of) = nodes.of(&volume.spec.node_name) {
+            of.push(AttachedVolume {
+                name: volume.name_any(),
+                volume: volume.spec.source.persistent_volume_name,
+            });
         }
-        match list.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
-            None => return Ok(found),
-        }
-    }
+        Ok(())
+    };
+    let (found, _) = pages::list(client, list, nodes, keep).await?;
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ pub(super) async fn read(
                         .and_then(|lease| lease.renewed)
                         .unwrap_or(Timestamp::MIN),
                 },
-                LeaseStep::Taken { holder } => LeaseMark::Theirs { holder },
+                LeaseStep::Taken { holder, until } => LeaseMark::Theirs { holder, until },
             }
         }
     };

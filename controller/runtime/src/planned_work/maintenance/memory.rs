@@ -4,15 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use rackhand_core::{
-    maintenance::{LeaseMark, Mark},
+    maintenance::{FailedMarks, LeaseMark, Mark},
     remediation::HostRef,
 };
 
 use super::resolve::Subject;
 use crate::store::api::ApiError;
 
-/// Pause before a mark is tried again that was refused.
-const REFUSED_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+/// Pause before a change of a mark is tried again that failed.
+const FAILED_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// How long a failure stands if the change is not tried again. A locator LED is lit again every 80 s.
+const FAILED_STANDS: SignedDuration = SignedDuration::from_secs(100);
+
+/// What is done with a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Change {
+    Set,
+    TakeBack,
+}
 
 /// What is remembered of one maintenance.
 #[derive(Default)]
@@ -25,8 +35,8 @@ pub(super) struct Memory {
     pub(super) out: bool,
     /// What the spec was resolved to, and when.
     pub(super) resolved: Option<(Timestamp, Result<Subject, String>)>,
-    /// Marks that could not be set when that was tried last, by the API server's answer, and when.
-    pub(super) refused: BTreeMap<Mark, (Timestamp, String)>,
+    /// Changes of marks that failed when they were tried last, when, and with which error.
+    failed: BTreeMap<(Mark, Change), (Timestamp, String)>,
     /// Pods that its remediation has evicted.
     pub(super) evicted: Option<u32>,
     /// The host as its remediation has recorded it.
@@ -34,25 +44,39 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Whether setting a mark was refused so recently that it is not tried again yet.
-    pub(super) fn is_refused(&self, mark: Mark, now: Timestamp) -> bool {
-        let refused = self.refused.get(&mark);
-        refused.is_some_and(|(at, _)| now.duration_since(*at) < REFUSED_AGAIN)
+    /// Whether a change of a mark failed so recently that it is not tried again yet.
+    pub(super) fn has_failed(&self, change: (Mark, Change), now: Timestamp) -> bool {
+        let failed = self.failed.get(&change);
+        failed.is_some_and(|(at, _)| now.duration_since(*at) < FAILED_AGAIN)
     }
 
-    /// Remembers what came of setting a mark.
-    pub(super) fn tried(&mut self, mark: Mark, done: &Result<(), ApiError>, now: Timestamp) {
+    /// Remembers what came of the change of a mark that was tried.
+    pub(super) fn tried(
+        &mut self,
+        change: (Mark, Change),
+        done: &Result<(), ApiError>,
+        now: Timestamp,
+    ) {
         match done {
-            Ok(()) if self.is_refused(mark, now) => {}
-            Ok(()) => drop(self.refused.remove(&mark)),
-            Err(error) => drop(self.refused.insert(mark, (now, error.to_string()))),
+            Ok(()) => drop(self.failed.remove(&change)),
+            Err(error) => drop(self.failed.insert(change, (now, error.to_string()))),
         }
     }
 
-    /// Why a mark that health checks heed could not be set. A locator LED is none of those.
-    pub(super) fn mark_refused(&self) -> Option<String> {
-        let mut heeded = (self.refused.iter()).filter(|(mark, _)| **mark != Mark::LocatorLED);
-        heeded.next().map(|(_, (_, why))| why.clone())
+    /// The changes that failed when they were tried last. What was not tried for a while is not wanted any more.
+    pub(super) fn failed_marks(&self, now: Timestamp) -> FailedMarks {
+        let of = |wanted: Change| {
+            let recent = self.failed.iter().filter(move |((_, change), (at, _))| {
+                *change == wanted && now.duration_since(*at) < FAILED_STANDS
+            });
+            recent
+                .map(|((mark, _), (_, why))| (*mark, why.clone()))
+                .collect()
+        };
+        FailedMarks {
+            set: of(Change::Set),
+            take_back: of(Change::TakeBack),
+        }
     }
 }
 

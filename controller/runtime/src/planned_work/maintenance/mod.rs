@@ -8,6 +8,7 @@ mod lease;
 mod memory;
 mod metrics;
 mod observe;
+mod order;
 mod orphans;
 mod resolve;
 mod status;
@@ -15,16 +16,17 @@ mod status;
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use kube::Client;
+use kube::{Client, api::DynamicObject};
 use rackhand_core::maintenance::decide;
 use tokio_util::sync::CancellationToken;
 
-use self::{memory::Memories, orphans::Orphans};
+use self::{memory::Memories, order::Order, orphans::Orphans};
 use crate::{
     agents::{AgentCommands, AgentConnections},
     checks::{Ownership, passes},
     leader::{events::Events, writer::Writer},
     store::{
+        api::ApiError,
         index::Index,
         maintenance::StoredMaintenance,
         object::{Key, Served},
@@ -36,6 +38,9 @@ pub(crate) use metrics::MaintenanceMetrics;
 
 /// Longest time until a change is acted on. An evaluation reads the index alone, but for what is absent there.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A maintenance as it is stored.
+type Stored = (Key, Arc<DynamicObject>, Arc<StoredMaintenance>);
 
 /// Dependencies of every maintenance.
 pub(crate) struct Maintenances {
@@ -57,18 +62,20 @@ pub(crate) struct Maintenances {
 pub(crate) async fn run(context: Maintenances, cancel: CancellationToken) {
     let (mut memories, mut orphans) = (Memories::default(), Orphans::default());
     while !pause(&cancel, INTERVAL).await {
-        let all = context.index.maintenances();
-        let ours = all
-            .into_iter()
+        let all: Vec<Stored> = (context.index.maintenances().into_iter())
             .filter_map(|(key, entry)| Some((key, entry.object, entry.view.ok()?)))
-            .filter(|(_, _, stored)| passes(context.watch_filter.as_deref(), &stored.meta));
-        let ours: Vec<_> = ours.collect();
+            .collect();
+        memories.retain(all.iter().map(|(_, _, stored)| stored.meta.uid.as_str()));
+        let claims = all.iter().map(|(key, _, stored)| (key, &**stored));
+        let order = Order::of(&context, &mut memories, claims, Timestamp::now());
+        let mut ours = all;
+        ours.retain(|(_, _, stored)| passes(context.watch_filter.as_deref(), &stored.meta));
         context
             .metrics
             .set(ours.iter().map(|(_, _, stored)| stored.status.phase));
-        memories.retain(ours.iter().map(|(_, _, stored)| stored.meta.uid.as_str()));
-        for (key, object, stored) in &ours {
-            let turn = Box::pin(turn(&context, &mut memories, key, object, stored));
+        for of in &ours {
+            let key = &of.0;
+            let turn = Box::pin(turn(&context, &mut memories, &order, of));
             if let Err(error) = turn.await {
                 tracing::warn!(maintenance = %key, %error, "trying again");
             }
@@ -83,16 +90,20 @@ pub(crate) async fn run(context: Maintenances, cancel: CancellationToken) {
 async fn turn(
     context: &Maintenances,
     memories: &mut Memories,
-    key: &Key,
-    object: &kube::api::DynamicObject,
-    stored: &StoredMaintenance,
-) -> Result<(), crate::store::api::ApiError> {
+    order: &Order,
+    (key, object, stored): &Stored,
+) -> Result<(), ApiError> {
     if stored.status.phase.is_over() && !stored.has_finalizer() {
         return Ok(());
     }
-    let memory = memories.of(&stored.meta.uid);
+    let uid = &stored.meta.uid;
+    let memory = memories.of(uid);
     let now = Timestamp::now();
-    let seen = observe::observe(context, memory, key, stored, now).await?;
+    let about = order
+        .subject(uid)
+        .unwrap_or_else(|| observe::subject_of(context, memory, key, stored, now));
+    let earlier = order.earlier(uid);
+    let seen = observe::observe(context, memory, (key, stored), about, earlier, now).await?;
     let decision = decide(&seen.facts, now);
     let wanted = status::status(
         &stored.status,

@@ -9,10 +9,11 @@ use rackhand_api::names::{
 };
 use rackhand_core::{
     maintenance::{
-        ForeignCheck, LedMark, MachineMark, MaintenanceFacts, MaintenanceRecord, MaintenanceTarget,
-        Mark, RemediationSeen, Wanted, refused_by_check, stage,
+        self, Earlier, ForeignCheck, LedMark, Leftovers, MachineMark, MaintenanceFacts,
+        MaintenanceRecord, MaintenanceTarget, Mark, RemediationSeen, Wanted, openshift_mark,
+        refused_by_check, stage,
     },
-    remediation::Taint,
+    remediation::{Cordon, NodeFacts, Taint},
 };
 
 use super::{
@@ -24,6 +25,7 @@ use super::{
 };
 use crate::{
     clusters::{node_facts, node_label},
+    hosts::traces,
     remediation::recorded_state,
     store::{
         api::{ApiError, call, optional},
@@ -47,30 +49,42 @@ pub(super) struct Seen {
     pub(super) evicted: Option<u32>,
 }
 
-/// What the annotation `skip-remediation` says when this maintenance has set it.
-pub(super) fn skip_value(key: &Key) -> String {
-    format!("HostMaintenance {key}")
-}
-
-/// Collects the facts about a maintenance.
-pub(super) async fn observe(
+/// What a maintenance is about, and why that is not known.
+pub(super) fn subject_of(
     context: &Maintenances,
     memory: &mut Memory,
     key: &Key,
     stored: &StoredMaintenance,
     now: Timestamp,
-) -> Result<Seen, ApiError> {
-    let (uid, status) = (&stored.meta.uid, &stored.status);
-    let was_made = status.begun || status.in_place.contains(&Mark::Remediation);
-    let (subject, target) = match &stored.spec {
-        // What was begun stays with the host that it was begun on.
-        _ if was_made => (recorded(context, stored), Ok(())),
+) -> (Subject, Result<(), String>) {
+    match &stored.spec {
+        // What was begun, or set, stays with the host that it was begun on.
+        _ if was_made(stored) || !stored.status.in_place.is_empty() => {
+            (recorded(context, stored), Ok(()))
+        }
         Err(why) => (Subject::default(), Err(why.clone())),
         Ok((_, target)) => match resolved(context, memory, &key.namespace, target, now) {
             Ok(subject) => (subject, Ok(())),
             Err(why) => (Subject::default(), Err(why)),
         },
-    };
+    }
+}
+
+fn was_made(stored: &StoredMaintenance) -> bool {
+    stored.status.begun || stored.status.in_place.contains(&Mark::Remediation)
+}
+
+/// Collects the facts about a maintenance, of which the subject and the order are known.
+pub(super) async fn observe(
+    context: &Maintenances,
+    memory: &mut Memory,
+    (key, stored): (&Key, &StoredMaintenance),
+    (subject, target): (Subject, Result<(), String>),
+    earlier: Option<Earlier>,
+    now: Timestamp,
+) -> Result<Seen, ApiError> {
+    let (uid, status) = (&stored.meta.uid, &stored.status);
+    let was_made = was_made(stored);
     let name = remediation_key(&key.namespace, uid);
     let (mut remediation, remediation_uid) = remediation(context, memory, &name, was_made).await;
     if let RemediationSeen::Present { outdated, .. } = &mut remediation {
@@ -78,6 +92,13 @@ pub(super) async fn observe(
         let entry = context.index.remediation(&id);
         *outdated = entry.is_some_and(|entry| is_outdated(stored, &entry.object));
     }
+    let leftovers = match remediation {
+        RemediationSeen::Absent if status.remediation.is_some() => {
+            leftovers(context, stored, &subject)
+        }
+        // It says itself what is there of it.
+        _ => Leftovers::default(),
+    };
     let me = lease::holder(&key.name, uid);
     let lease = lease::read(context, memory, &subject, &me, now).await;
     let spec = stored.spec.as_ref().ok().map(|(spec, _)| spec);
@@ -102,6 +123,7 @@ pub(super) async fn observe(
             over: status.phase.is_over(),
         },
         target,
+        earlier,
         refused: refused(context, &subject),
         remediation_name: name.to_string(),
         remediation,
@@ -112,8 +134,8 @@ pub(super) async fn observe(
             until: status.locator_lit_until,
             out: memory.out,
         },
-        mark_refused: memory.mark_refused(),
-        left_on_node: left_on_node(context, &subject),
+        failed_marks: memory.failed_marks(now),
+        leftovers,
     };
     Ok(Seen {
         facts,
@@ -236,74 +258,81 @@ fn present(
     }
 }
 
-/// The taint that is on the Node although no remediation is about it any more.
-fn left_on_node(context: &Maintenances, subject: &Subject) -> Option<String> {
-    let (cluster, name) = subject.cluster.as_ref().zip(subject.node.as_ref())?;
-    let node = context.index.node(cluster, name)?;
-    let facts = node_facts(&node, None);
-    if facts.taint != Taint::Ours || !facts.tainted_by_rackhand {
-        return None;
-    }
-    let remediations = context.index.remediations();
-    let of_node = |(_, entry): &(RemediationId, Entry<RemediationObject>)| {
-        entry.object.data["status"]["nodeName"] == name.as_str()
+/// What is there of the remediation although it is gone.
+fn leftovers(context: &Maintenances, stored: &StoredMaintenance, subject: &Subject) -> Leftovers {
+    let status = &stored.status;
+    let of = status.remediation_uid.as_deref();
+    let place = subject.cluster.as_ref().zip(subject.node.as_ref());
+    let node = place.and_then(|(cluster, name)| context.index.node(cluster, name));
+    let facts = node.map(|node| node_facts(&node, None));
+    let is_tainted = || {
+        let remediations = context.index.remediations();
+        let of_node = |(_, entry): &(RemediationId, Entry<RemediationObject>)| {
+            entry.object.data["status"]["nodeName"].as_str() == subject.node.as_deref()
+        };
+        !remediations.iter().any(of_node)
     };
-    if remediations.iter().any(of_node) {
-        return None;
+    let is_cordoned =
+        |facts: &NodeFacts| matches!(&facts.cordon, Cordon::Rackhand { uid } if Some(&**uid) == of);
+    let rack = status
+        .host
+        .as_deref()
+        .and_then(|host| host.split('/').next());
+    let agents = &context.agents;
+    let held_by_agent = || {
+        let held = rack.zip(of).map(|(rack, uid)| agents.holding(rack, uid));
+        held.is_some_and(|agents| !agents.is_empty())
+    };
+    let held_by_owner = || {
+        of.is_some_and(|uid| {
+            let hosts = context.index.hosts().into_iter();
+            let mut views = hosts.filter_map(|(_, entry)| entry.view.ok());
+            views.any(|view| traces(&view).contains(uid))
+        })
+    };
+    Leftovers {
+        node: place.map_or_else(String::new, |(cluster, name)| {
+            format!("Node {}", node_label(cluster, name))
+        }),
+        taint: facts.as_ref().is_some_and(|facts| {
+            facts.taint == Taint::Ours && facts.tainted_by_rackhand && is_tainted()
+        }),
+        cordon: facts.as_ref().is_some_and(is_cordoned),
+        hold: held_by_agent() || held_by_owner(),
     }
-    Some(format!(
-        "Node {} has its out-of-service taint: somebody has removed its finalizer, and its host may be off. Switch the \
-         host on, make sure that nothing of its old workload runs, and remove the taint from the Node",
-        node_label(cluster, name)
-    ))
 }
 
-/// Whose annotation `skip-remediation` is on the Machine.
+/// Whose mark is on the Machine.
 pub(super) fn machine_mark(
     context: &Maintenances,
     subject: &Subject,
     key: &Key,
     uid: &str,
 ) -> MachineMark {
+    let index = &context.index;
     if let Some(machine) = subject.openshift_machine() {
-        return openshift_mark(context, machine, uid);
+        let Some(entry) = index.openshift_machine(machine) else {
+            return MachineMark::NoMachine;
+        };
+        let owner = entry.object.annotations().get(MAINTENANCE_ANNOTATION);
+        let checks = index.openshift_checks().into_iter();
+        let mut near = checks.filter(|(key, _)| key.namespace == machine.namespace);
+        let is_evaluated = near.any(|(_, entry)| {
+            let check = entry.view.as_ref();
+            check.is_ok_and(|check| context.of_openshift.evaluates(&check.meta))
+        });
+        return openshift_mark(owner.map(String::as_str), uid, is_evaluated);
     }
     let machine = subject.capi_machine();
-    let Some(entry) = machine.and_then(|machine| context.index.machine(machine)) else {
+    let Some(entry) = machine.and_then(|machine| index.machine(machine)) else {
         return MachineMark::NoMachine;
     };
-    let annotations = entry.object.annotations();
-    let marked = annotations.get(MAINTENANCE_ANNOTATION).map(String::as_str) == Some(uid);
-    match annotations.get(SKIP_REMEDIATION_ANNOTATION) {
-        _ if marked => MachineMark::Ours,
-        Some(value) if *value == skip_value(key) => MachineMark::Ours,
-        Some(_) => MachineMark::Theirs,
-        None => MachineMark::Absent,
-    }
-}
-
-/// Whose mark is on a Machine of OpenShift. Only checks that Rackhand evaluates read it.
-fn openshift_mark(context: &Maintenances, machine: &Key, uid: &str) -> MachineMark {
-    let Some(entry) = context.index.openshift_machine(machine) else {
-        return MachineMark::NoMachine;
-    };
-    let marked = entry.object.annotations().get(MAINTENANCE_ANNOTATION);
-    match marked {
-        Some(by) if by == uid => MachineMark::Ours,
-        Some(_) => MachineMark::Theirs,
-        None => {
-            let checks = context.index.openshift_checks().into_iter();
-            let mut near = checks.filter(|(key, _)| key.namespace == machine.namespace);
-            let evaluates = near.any(|(_, entry)| {
-                let check = entry.view.as_ref();
-                check.is_ok_and(|check| context.of_openshift.evaluates(&check.meta))
-            });
-            match evaluates {
-                true => MachineMark::Absent,
-                false => MachineMark::NoMachine,
-            }
-        }
-    }
+    let annotation = |name: &str| entry.object.annotations().get(name).map(String::as_str);
+    maintenance::machine_mark(
+        annotation(SKIP_REMEDIATION_ANNOTATION),
+        annotation(MAINTENANCE_ANNOTATION),
+        (&key.to_string(), uid),
+    )
 }
 
 /// Why another controller's check of OpenShift forbids the maintenance.

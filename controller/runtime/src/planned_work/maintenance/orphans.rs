@@ -3,20 +3,17 @@
 //! Their remediation says what was begun, and the annotation on a Machine who has set it. A Lease expires and a LED goes
 //! out by themselves; both are ended here at once where the remediation is still there.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use kube::{ResourceExt, api::DynamicObject};
+use kube::ResourceExt;
 use rackhand_api::names::{MAINTENANCE_ANNOTATION, SKIP_REMEDIATION_ANNOTATION};
 use rackhand_core::maintenance::{
-    LED_LIT_FOR, LedMark, MaintenanceFacts, MaintenanceRecord, Wanted, decide,
+    LED_LIT_FOR, LedMark, Leftovers, MaintenanceFacts, MaintenanceRecord, Wanted, decide,
 };
 
 use super::{
-    Maintenances, act, lease,
+    Maintenances, Stored, act, lease,
     memory::Memory,
     observe::{Seen, machine_mark, remediation},
     resolve::Subject,
@@ -26,7 +23,7 @@ use crate::{
     hosts::find_machine,
     store::{
         api::ApiError,
-        maintenance::{StoredMaintenance, maker, remediation_key},
+        maintenance::{maker, remediation_key},
         object::{Key, Kind, list},
         remediation::RemediationObject,
     },
@@ -57,7 +54,7 @@ impl Orphans {
     pub(super) async fn turn(
         &mut self,
         context: &Maintenances,
-        existing: &[(Key, Arc<DynamicObject>, Arc<StoredMaintenance>)],
+        existing: &[Stored],
     ) -> Result<(), ApiError> {
         let now = Timestamp::now();
         let known = existing
@@ -134,8 +131,9 @@ impl Orphan {
             machine: machine_mark(context, &self.subject, &self.key, uid),
             lease,
             led: self.led,
-            mark_refused: None,
-            left_on_node: None,
+            earlier: None,
+            failed_marks: self.memory.failed_marks(now),
+            leftovers: Leftovers::default(),
         };
         let decision = decide(&facts, now);
         self.record = decision.record.clone();

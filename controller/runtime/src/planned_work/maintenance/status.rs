@@ -9,7 +9,10 @@ use rackhand_api::{
     },
     names::conditions::{BLOCKED, PARKED},
 };
-use rackhand_core::maintenance::{MaintenanceDecision, MaintenancePhase, MaintenanceReason, Mark};
+use rackhand_core::{
+    maintenance::{MaintenanceDecision, MaintenancePhase, MaintenanceReason, Mark},
+    values::time::whole_second,
+};
 use serde_json::{Value, json};
 
 use super::{Maintenances, observe::Seen};
@@ -61,14 +64,18 @@ pub(super) fn status(
             .or_else(|| old.machine.clone()),
         host: subject.host.clone().or_else(|| old.host.clone()),
         remediation: made.or_else(|| old.remediation.clone()),
+        remediation_uid: (seen.remediation.clone()).or_else(|| old.remediation_uid.clone()),
         begun: record.begun,
         marked: record.marked,
         evicted_pods: seen.evicted.map(i64::from).or(old.evicted_pods),
         parked_since: record.parked_since,
-        ends_at: d.ends,
+        ends_at: d.ends.map(whole_second),
         ending: record.ending,
         ending_message: record.ending.map(|_| shortened(&record.ending_message)),
-        ended_at: d.phase.is_over().then(|| old.ended_at.unwrap_or(now)),
+        ended_at: d
+            .phase
+            .is_over()
+            .then(|| old.ended_at.unwrap_or(whole_second(now))),
         in_place: d.in_place.clone(),
         locator_lit_until: d.led_until,
     }
@@ -83,6 +90,8 @@ fn is_blocked(reason: MaintenanceReason) -> bool {
             | MaintenanceReason::NodeLeaseHeld
             | MaintenanceReason::MarkRefused
             | MaintenanceReason::TaintLeft
+            | MaintenanceReason::HoldLeft
+            | MaintenanceReason::MarkLeft
     )
 }
 

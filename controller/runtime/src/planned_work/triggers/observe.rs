@@ -11,21 +11,24 @@ use rackhand_api::{
     kinds::remediation_trigger::{RemediationTriggerSpec, TriggerTemplateKind},
     names::{
         CAPI_PAUSED_ANNOTATION, LABEL_ANSWERED_ANNOTATION, MADE_BY_ANNOTATION,
-        MEDIK8S_EXCLUDE_LABEL, MEDIK8S_NODE_NAME_ANNOTATION, NODE_UID_ANNOTATION,
-        PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, WATCH_FILTER_LABEL, kinds,
+        MAINTENANCE_ANNOTATION, MEDIK8S_EXCLUDE_LABEL, MEDIK8S_NODE_NAME_ANNOTATION,
+        NODE_UID_ANNOTATION, PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, WATCH_FILTER_LABEL,
+        kinds,
     },
     views::MachineView,
 };
 use rackhand_core::triggers::{
-    Claim, Decision, Found, NodeLabel, Obstacle, OwnRemediation, Stage, TriggeredNode, acting,
-    decide_orphan, plan, remediation_name,
+    Claim, Decision, Exclusions, Found, MachineBehind, NodeLabel, Obstacle, OwnRemediation, Stage,
+    TriggeredNode, acting, decide_orphan, left_alone, plan, remediation_name,
 };
 
 use super::{Triggers, act::Deed};
 use crate::{
+    hosts::{find_machine, target_of_node},
     remediation::recorded_state,
     store::{
         index::{Connection, Entry, Index, LabelledNode},
+        maintenance::spared_nodes,
         object::{Key, Kind},
         remediation::RemediationId,
     },
@@ -280,9 +283,17 @@ fn view(triggers: &Triggers, trigger: &Watched, made: Vec<Made>) -> TriggerView 
         let node = index.labelled_node(&trigger.cluster, &made.node, &trigger.spec.label)?;
         (node.uid == made.node_uid).then_some(node)
     }));
+    let maintained = spared_nodes(index, &trigger.cluster);
     let nodes = labelled.into_iter().map(|node| {
         let made = by_uid.remove(&node.uid);
-        node_of(triggers, trigger, node, made, inactive.as_ref())
+        node_of(
+            triggers,
+            trigger,
+            node,
+            made,
+            inactive.as_ref(),
+            &maintained,
+        )
     });
     let nodes = nodes.collect();
     TriggerView {
@@ -335,6 +346,7 @@ fn node_of(
     node: LabelledNode,
     made: Option<Made>,
     inactive: Option<&Obstacle>,
+    maintained: &BTreeMap<String, String>,
 ) -> NodeOfTrigger {
     let index = &triggers.index;
     let place = (trigger.key.clone(), node.uid.clone());
@@ -355,7 +367,7 @@ fn node_of(
     let obstacle = unreadable
         .map(|why| Obstacle::StateUnreadable(why.clone()))
         .or_else(|| inactive.cloned())
-        .or_else(|| left_alone(trigger, &node, machine.as_ref()))
+        .or_else(|| not_for(index, trigger, &node, machine.as_ref(), maintained))
         .or_else(taken)
         .or_else(|| triggers.refused(&place).map(Obstacle::Refused));
     let found = match made.as_ref().map(|made| &made.state) {
@@ -396,42 +408,68 @@ fn machine(index: &Index, trigger: &Watched, node: &str) -> Option<Entry<Machine
 }
 
 /// Why nothing is made for this Node.
-fn left_alone(
+fn not_for(
+    index: &Index,
+    trigger: &Watched,
+    node: &LabelledNode,
+    machine: Option<&Entry<MachineView>>,
+    maintained: &BTreeMap<String, String>,
+) -> Option<Obstacle> {
+    let exclusions = Exclusions {
+        label: node.excluded.then_some(MEDIK8S_EXCLUDE_LABEL),
+        machines: match machine {
+            Some(machine) => vec![behind(&machine.object)],
+            None => machines_behind(index, trigger, &node.name),
+        },
+        maintenance: maintained.get(&node.name).cloned(),
+    };
+    left_alone(&node.name, &exclusions).or_else(|| needs_machine(trigger, node, machine))
+}
+
+/// Why the remediation cannot be made for the Machine that it needs.
+fn needs_machine(
     trigger: &Watched,
     node: &LabelledNode,
     machine: Option<&Entry<MachineView>>,
 ) -> Option<Obstacle> {
-    if node.excluded {
-        return Some(Obstacle::Excluded(format!(
-            "Node {} has the label {MEDIK8S_EXCLUDE_LABEL}",
-            node.name
-        )));
+    if machine.is_some() {
+        return None;
     }
-    if trigger.spec.cluster_name.is_none() {
-        let needs_machine = trigger.remediations() == Kind::Metal3Remediation;
-        return needs_machine.then(|| {
-            let why = "a Metal3Remediation is of a Machine: name its Cluster in spec.clusterName";
-            Obstacle::NoMachine(why.to_owned())
-        });
-    }
-    let Some(machine) = machine else {
+    if trigger.spec.cluster_name.is_some() {
         return Some(Obstacle::NoMachine(format!(
             "no Machine of namespace {} alone names Node {}",
             trigger.key.namespace, node.name
         )));
-    };
-    let annotations = machine.object.annotations();
-    let name = machine.object.name_any();
-    if annotations.contains_key(CAPI_PAUSED_ANNOTATION) {
-        return Some(Obstacle::Paused(format!("Machine {name}")));
     }
-    annotations
-        .contains_key(SKIP_REMEDIATION_ANNOTATION)
-        .then(|| {
-            Obstacle::Excluded(format!(
-                "Machine {name} has the annotation {SKIP_REMEDIATION_ANNOTATION}"
-            ))
-        })
+    (trigger.remediations() == Kind::Metal3Remediation).then(|| {
+        let why = "a Metal3Remediation is of a Machine: name its Cluster in spec.clusterName";
+        Obstacle::NoMachine(why.to_owned())
+    })
+}
+
+/// The Machines that run as a Node of the cluster of the controller, whatever namespace and Cluster they are of.
+fn machines_behind(index: &Index, trigger: &Watched, node: &str) -> Vec<MachineBehind> {
+    if trigger.cluster != Key::local() {
+        return Vec::new();
+    }
+    let mut target = target_of_node(node);
+    find_machine(index, &mut target);
+    let of_openshift = index.openshift_machines_of_node(node).into_iter();
+    let of_openshift = of_openshift.filter_map(|key| index.openshift_machine(&key));
+    let all = target.machine.into_iter().chain(of_openshift);
+    all.map(|entry| behind(&entry.object)).collect()
+}
+
+fn behind(machine: &DynamicObject) -> MachineBehind {
+    let annotations = machine.annotations();
+    let excluding = [SKIP_REMEDIATION_ANNOTATION, MAINTENANCE_ANNOTATION];
+    MachineBehind {
+        name: machine.name_any(),
+        paused: annotations.contains_key(CAPI_PAUSED_ANNOTATION),
+        excluded_by: excluding
+            .into_iter()
+            .find(|annotation| annotations.contains_key(*annotation)),
+    }
 }
 
 /// The deletion of remediations whose trigger is gone, or whose Node is gone or was replaced by another one of the

@@ -1,6 +1,9 @@
 //! Passes over triggers, against a minimal API server.
 
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::{
+    api::DynamicObject,
+    core::{ApiResource, GroupVersionKind},
+};
 use prometheus_client::registry::Registry;
 use rackhand_core::triggers::remediation_name;
 use serde_json::{Value, json};
@@ -212,6 +215,68 @@ async fn missing_template_is_said_and_nothing_is_made() {
     assert!(world.made("a").is_none());
     let expected = ("False".to_owned(), "TemplateUnusable".to_owned());
     assert_eq!(condition(&world.status(), "Active"), expected);
+}
+
+/// A Machine that runs as a Node of the cluster of the controller.
+fn machine(node: &str, annotations: &Value) -> DynamicObject {
+    let machine = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+        "metadata": {
+            "name": format!("m-{node}"), "namespace": "fleet", "uid": format!("uid-m-{node}"),
+            "annotations": annotations, "labels": { "cluster.x-k8s.io/cluster-name": "self" },
+        },
+        "spec": { "clusterName": "self", "providerID": format!("metal3://{node}") },
+        "status": { "nodeRef": { "name": node } },
+    });
+    serde_json::from_value(machine).unwrap()
+}
+
+#[tokio::test]
+async fn node_whose_machine_is_left_alone_is_left_alone_without_a_cluster_name() {
+    let world = World::new(true).await;
+    let index = &world.triggers.index;
+    for (name, annotations) in [
+        (
+            "skipped",
+            json!({ "cluster.x-k8s.io/skip-remediation": "" }),
+        ),
+        ("paused", json!({ "cluster.x-k8s.io/paused": "" })),
+        ("free", json!({})),
+    ] {
+        world.add(name, Some("now"));
+        let mut seen = node(name, Some("now"));
+        seen["spec"] = json!({ "providerID": format!("metal3://{name}") });
+        index.apply_node(&Key::local(), serde_json::from_value(seen).unwrap());
+        index.apply(Kind::Machine, machine(name, &annotations));
+    }
+    world.add("maintained", Some("now"));
+    let maintenance = json!({
+        "apiVersion": "rackhand.dev/v1alpha1", "kind": "HostMaintenance",
+        "metadata": { "name": "dimm", "namespace": "ns", "uid": "u" },
+        "spec": { "node": "maintained", "reason": "DIMM" },
+        "status": { "phase": "Parked", "nodeName": "maintained", "marked": true },
+    });
+    index.apply(
+        Kind::HostMaintenance,
+        serde_json::from_value(maintenance).unwrap(),
+    );
+    for _ in 0..2 {
+        pass(&world.triggers).await;
+    }
+    assert!(world.made("free").is_some());
+    let status = world.status();
+    for (name, reason, part) in [
+        ("skipped", "Excluded", "skip-remediation"),
+        ("paused", "Paused", "m-paused"),
+        ("maintained", "Excluded", "HostMaintenance ns/dimm"),
+    ] {
+        assert!(world.made(name).is_none(), "{name}");
+        let nodes = status["nodes"].as_array().unwrap();
+        let shown = nodes.iter().find(|of| of["node"] == name);
+        let shown = shown.unwrap_or_else(|| panic!("{name} is missing in {status}"));
+        assert_eq!(shown["reason"], reason, "{shown}");
+        assert!(shown["message"].as_str().unwrap().contains(part), "{shown}");
+    }
 }
 
 /// Those of Nodes of workload clusters are dropped, unless a trigger names them.

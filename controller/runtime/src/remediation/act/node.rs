@@ -142,11 +142,19 @@ pub(super) async fn set_cordon(
     let name = target.facts.name.clone();
     let body = cordon_patch(&target.node, on.then_some(&*scope.uid));
     let operation = if on { "cordon" } else { "uncordon" };
+    let again = on && memory.shell.has_cordoned(uid);
     patch_node(scope, memory, target, operation, body, || Ok(())).await?;
-    let (reason, message) = match on {
-        true => ("Cordoned", format!("cordoned node {name}")),
-        false => ("Uncordoned", format!("uncordoned node {name}")),
+    let (reason, message) = match (on, again) {
+        (true, false) => ("Cordoned", format!("cordoned node {name}")),
+        (true, true) => (
+            "CordonedAgain",
+            format!(
+                "somebody has uncordoned node {name}, which is kept without pods: cordoned it again; to let pods be bound to \
+                 it, end the maintenance, or delete this object"
+            ),
+        ),
+        (false, _) => ("Uncordoned", format!("uncordoned node {name}")),
     };
-    scope.emit_event(false, reason, &message);
+    scope.emit_event(again, reason, &message);
     Ok(())
 }

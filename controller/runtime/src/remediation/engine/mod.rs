@@ -10,8 +10,8 @@ use rackhand_core::{
     explanation::RemediationFacts,
     limits::beginnings::{TURN_POLL, TurnWait},
     remediation::{
-        Command, Decision, FAILURES_TOLD, HoldRefusal, Next, Observation, Pace, Reason, State,
-        Step, Turn,
+        Command, Decision, FAILURES_TOLD, HoldRefusal, Next, Observation, Pace, Progress, Reason,
+        State, Step, Turn,
     },
 };
 use tokio::sync::Notify;
@@ -138,16 +138,16 @@ impl RemediationLoop {
             }
         }
         // The deletion may be observed before the response to the patch that caused it.
-        if matches!(
+        let is_gone = matches!(
             displayed_state::load(&self.recording, &mut self.memory),
             Err(ReconcileError::Gone)
-        ) {
+        );
+        if is_gone {
             let outcome = self
                 .recorder
                 .outcome_metrics
                 .deleted(self.memory.shell.state.as_ref());
             report::count(&self.recording, &self.memory, outcome);
-            remediation_state::delete_record(&self.recording).await;
             ended = false;
         }
         let live = &self.scope.context.live;
@@ -158,6 +158,14 @@ impl RemediationLoop {
         self.scope.context.live.history.forget(&self.scope.uid);
         self.scope.context.active.lock().remove(&self.scope.uid);
         self.scope.context.metrics.forget(&self.scope.uid);
+        if is_gone {
+            if Progress::of(self.memory.shell.state.as_ref()) != Progress::Begun {
+                let uid = self.scope.uid.clone();
+                self.scope.context.unbegun.lock().insert(uid);
+            }
+            // Last, because many may wait for this.
+            remediation_state::delete_record(&self.recording).await;
+        }
     }
 
     pub(super) async fn run_once(&mut self) -> Result<Iteration, ReconcileError> {
@@ -181,6 +189,9 @@ impl RemediationLoop {
             .await?
         {
             Ok(seen) => seen,
+            Err(_) if self.memory.shell.rests_on_unread(None) => {
+                return Ok(Iteration::Turn(Turn::Again));
+            }
             Err(reason) => {
                 let copied_at = self
                     .recorder
@@ -192,7 +203,7 @@ impl RemediationLoop {
         let (observation, decision) = match self.decide(seen, now).await? {
             Decided::Step(decided) => *decided,
             Decided::Again => return Ok(Iteration::Turn(Turn::Again)),
-            Decided::AwaitTurn => return self.report_turn(now).await,
+            Decided::AwaitTurn(observation) => return self.report_turn(*observation, now).await,
         };
         self.until = self
             .memory
@@ -310,6 +321,9 @@ impl RemediationLoop {
     async fn decide(&mut self, seen: Observed, now: Timestamp) -> Result<Decided, ReconcileError> {
         let mut observation = seen.observation;
         let mut decision = self.memory.shell.decide(&observation, now);
+        if self.memory.shell.rests_on_unread(Some(&decision)) {
+            return Ok(Decided::Again);
+        }
         if live_reads::find_unnamed_machine(
             &self.observing,
             &mut self.memory,
@@ -361,7 +375,7 @@ impl RemediationLoop {
         );
         if permission.waits_for_turn {
             self.turn = Some(TurnWait::evaluated(self.turn, now));
-            return Ok(Decided::AwaitTurn);
+            return Ok(Decided::AwaitTurn(Box::new(observation)));
         }
         self.turn = None;
         for warning in &permission.warnings {
@@ -396,12 +410,24 @@ impl RemediationLoop {
         Ok(Decided::Step(Box::new((observation, decision))))
     }
 
-    /// Waits for the turn of this remediation, and says so after a while (L1).
-    async fn report_turn(&mut self, now: Timestamp) -> Result<Iteration, ReconcileError> {
+    /// Waits for the turn of this remediation, explains that at once, and reports it after a while (L1).
+    async fn report_turn(
+        &mut self,
+        observation: Observation,
+        now: Timestamp,
+    ) -> Result<Iteration, ReconcileError> {
+        let cluster = self.scope.interest.lock().cluster.clone();
+        let cluster = cluster.map_or_else(String::new, |cluster| cluster.to_string());
+        let reason = Reason::ApiServerSlow(cluster);
+        let facts = RemediationFacts {
+            awaits_turn: Some(reason.clone()),
+            ..self.facts(&observation)
+        };
+        self.scope.context.live.put(&self.scope.id, facts);
         if self.turn.is_some_and(|turn| turn.is_told(now)) {
-            let cluster = self.scope.interest.lock().cluster.clone();
-            let cluster = cluster.map_or_else(String::new, |cluster| cluster.to_string());
-            let reason = Reason::ApiServerSlow(cluster);
+            if self.memory.shell.rests_on_unread(None) {
+                return Ok(Iteration::Turn(Turn::Again));
+            }
             self.recorder
                 .report_reason(&self.recording, &mut self.memory, &reason, self.until, now)
                 .await?;
@@ -421,6 +447,7 @@ impl RemediationLoop {
             remediation: self.scope.id.to_string(),
             observation: observation.clone(),
             state: self.memory.shell.state.clone(),
+            awaits_turn: None,
             recorded: self
                 .recorder
                 .recorded
@@ -455,7 +482,7 @@ enum Decided {
     /// A live read has found what the decision considered absent (F12), so that a new observation is required.
     Again,
     /// It may begin, but has no turn yet.
-    AwaitTurn,
+    AwaitTurn(Box<Observation>),
 }
 
 /// The result of an iteration.

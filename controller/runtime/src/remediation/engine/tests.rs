@@ -40,7 +40,7 @@ async fn observed(engine: &mut RemediationLoop) -> Observation {
         Ok(Ok(seen)) => match Box::pin(engine.decide(seen, now)).await {
             Ok(Decided::Step(decided)) => decided.0,
             Ok(Decided::Again) => Box::pin(observed(engine)).await,
-            Ok(Decided::AwaitTurn) | Err(_) => panic!("nothing was decided"),
+            Ok(Decided::AwaitTurn(_)) | Err(_) => panic!("nothing was decided"),
         },
         Ok(Err(reason)) => panic!("{reason}"),
         Err(_) => panic!("nothing was observed"),
@@ -625,7 +625,7 @@ async fn decided(fixture: &Fixture) -> (Observation, Decision) {
     let mut engine = fixture.engine();
     match decided_by(&mut engine).await {
         Decided::Step(decided) => *decided,
-        Decided::Again | Decided::AwaitTurn => panic!("nothing was decided"),
+        Decided::Again | Decided::AwaitTurn(_) => panic!("nothing was decided"),
     }
 }
 
@@ -688,7 +688,10 @@ async fn remediation_waits_for_its_turn_only_while_the_api_server_is_busy() {
     for _ in 0..=20 {
         client.load().lock().begins(now);
     }
-    assert!(matches!(decided_by(&mut engine).await, Decided::AwaitTurn));
+    assert!(matches!(
+        decided_by(&mut engine).await,
+        Decided::AwaitTurn(_)
+    ));
     assert!(concurrency::still_waits_for_turn(&engine.observing));
     assert!(engine.turn.is_some());
     *client.load().lock() = Default::default();

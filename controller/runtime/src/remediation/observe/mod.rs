@@ -255,7 +255,8 @@ impl Observer {
                 state: state.as_ref(),
                 power: power.as_ref(),
             };
-            other_nodes::compare(scope, &subject, operation.as_ref(), now).await
+            let is_read = memory.shell.read_since_end().is_some();
+            other_nodes::compare(scope, &subject, (operation.as_ref(), is_read), now).await
         };
         let (workload, drain) = workload::left(scope, &target, state.as_ref(), workload).await;
         let endpoints = &scope.context.endpoints;

@@ -7,7 +7,7 @@ use rackhand_core::remediation::{Drain, NodeFacts, Progress, State, WorkloadList
 
 use super::Observer;
 use crate::{
-    clusters::{RetainedConnection, node_facts},
+    clusters::{NodeRead, ReadClient, RetainedConnection, node_facts},
     hosts::Target,
     remediation::{observe::Scope, scope::Memory},
     store::{
@@ -54,8 +54,9 @@ pub(super) async fn read(
         return WorkloadView::Present(node);
     }
     memory.snapshot.node = None;
-    let view = read_live(scope, memory, target, removed).await;
-    memory.shell.node_read(&view, now);
+    let (view, asked) = read_live(scope, memory, target, removed).await;
+    // What found no Node is not kept.
+    memory.shell.node_read(&view, asked.unwrap_or(now));
     view
 }
 
@@ -70,51 +71,64 @@ fn kept(scope: &Scope, memory: &mut Memory, target: &Target, now: Timestamp) -> 
     memory.shell.node.standing(seen.as_ref(), state, now)
 }
 
+/// The Node by a live read, and the time before that.
 async fn read_live(
     scope: &Scope,
     memory: &mut Memory,
     target: &Target,
     removed: bool,
-) -> WorkloadView {
-    let Some(cluster) = &target.cluster else {
-        return WorkloadView::Unreachable {
-            why: format!(
-                "neither the Machine nor this object names a Cluster; label this object with \
-                 {CLUSTER_NAME_LABEL}=<name of the Cluster>"
-            ),
-        };
-    };
-    let context = scope.context.clone();
-    let index = &context.index;
-    if let Connection::Down(why) = index.connection(cluster) {
-        if removed {
-            return removed_workload(scope, target, cluster, &why).await;
-        }
-        return WorkloadView::Unreachable {
-            why: format!("cluster {cluster}: {why}"),
-        };
-    }
-    let Some(name) = &target.node else {
-        return WorkloadView::NotJoined;
-    };
-    let Some(client) = scope.context.workloads.get(cluster) else {
-        return WorkloadView::Unreachable {
-            why: format!("cluster {cluster}: not connected"),
-        };
+) -> (WorkloadView, Option<Timestamp>) {
+    let (cluster, name, client) = match reachable(scope, target, removed).await {
+        Ok(found) => found,
+        Err(view) => return (view, None),
     };
     let leases = scope.context.leases.memory(cluster);
-    let what = format!("node {name}");
-    match client.node(what, name, &leases).await {
-        Ok(None) => WorkloadView::Missing { name: name.clone() },
-        Ok(Some((node, lease))) => {
+    match client.node(name, &leases).await {
+        Ok(NodeRead { asked, found: None }) => {
+            let name = name.to_owned();
+            (WorkloadView::Missing { name }, Some(asked))
+        }
+        Ok(NodeRead {
+            asked,
+            found: Some((node, lease)),
+        }) => {
             let facts = node_facts(&node, lease);
             memory.snapshot.keep_node(&node);
-            index.apply_node(cluster, node);
-            WorkloadView::Present(facts)
+            scope.context.index.apply_node(cluster, node);
+            (WorkloadView::Present(facts), Some(asked))
         }
-        Err(error) => WorkloadView::Unreachable {
-            why: format!("cluster {cluster}: {error}"),
-        },
+        Err(error) => {
+            let why = format!("cluster {cluster}: {error}");
+            (WorkloadView::Unreachable { why }, None)
+        }
+    }
+}
+
+/// The cluster and the name of the Node, if its cluster is connected.
+async fn reachable<'a>(
+    scope: &Scope,
+    target: &'a Target,
+    removed: bool,
+) -> Result<(&'a Key, &'a str, ReadClient), WorkloadView> {
+    let unreachable = |why: String| Err(WorkloadView::Unreachable { why });
+    let Some(cluster) = &target.cluster else {
+        return unreachable(format!(
+            "neither the Machine nor this object names a Cluster; label this object with \
+             {CLUSTER_NAME_LABEL}=<name of the Cluster>"
+        ));
+    };
+    if let Connection::Down(why) = scope.context.index.connection(cluster) {
+        if removed {
+            return Err(removed_workload(scope, target, cluster, &why).await);
+        }
+        return unreachable(format!("cluster {cluster}: {why}"));
+    }
+    let Some(name) = &target.node else {
+        return Err(WorkloadView::NotJoined);
+    };
+    match scope.context.workloads.get(cluster) {
+        Some(client) => Ok((cluster, name.as_str(), client)),
+        None => unreachable(format!("cluster {cluster}: not connected")),
     }
 }
 
@@ -126,7 +140,7 @@ pub(super) async fn left(
     state: Option<&State>,
     workload: WorkloadView,
 ) -> (WorkloadView, Option<Drain>) {
-    let list = WorkloadList::of(state.map(|s| s.step));
+    let list = WorkloadList::of(state.map(|s| s.step), &workload);
     let (Some(cluster), Some(node)) = (&target.cluster, &target.node) else {
         return (workload, None);
     };

@@ -56,8 +56,8 @@ impl RecordedStatus {
         self.copied.as_ref() == state
     }
 
-    /// When the copy of this state, which was recorded without it, is due while the remediation waits; `None`: now, or
-    /// the object has one.
+    /// When the copy of this state and reason is due while the remediation waits, if the state was recorded without it, or
+    /// the object shows a reason that usually passes at once; `None`: now, or the object has one.
     pub(super) fn copy_is_due_at(
         &mut self,
         state: Option<&State>,
@@ -66,7 +66,9 @@ impl RecordedStatus {
     ) -> Option<Timestamp> {
         // A process that has just started tells what it does.
         self.copied.as_ref()?;
-        let state = state.filter(|state| self.copied.as_ref() != Some(state))?;
+        let shown = self.shown.as_ref();
+        let passes = shown.is_some_and(|shown| shown.label == Reason::Tainting.label());
+        let state = state.filter(|state| passes || self.copied.as_ref() != Some(state))?;
         let since = *self.waits_since.get_or_insert(now);
         copy_is_due_at(state, reason, since, now)
     }
@@ -229,7 +231,13 @@ impl StateRecorder {
             self.recorded.copied = state.cloned();
         }
         if let Some(state) = state {
-            remediation_state::write_record(scope, memory, state).await?;
+            let is_first = memory.shell.state.is_none();
+            let written = remediation_state::write_record(scope, memory, state).await;
+            if written.is_err() && is_first {
+                // Where there is a record already, its copy is not this one.
+                self.recorded.copied = None;
+            }
+            written?;
         }
         let finalizer = memory.snapshot.object.as_ref().is_some_and(|e| {
             let ours = finalizer(scope.id.kind);

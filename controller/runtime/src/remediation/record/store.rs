@@ -7,9 +7,10 @@ use kube::{
     api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
 };
 use rackhand_api::names::GROUP;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
-use super::remediation_state::spec_of;
+use super::remediation_state::sweep::DELETIONS;
 use crate::{
     leader::writer::Writer,
     remediation::{
@@ -34,6 +35,8 @@ pub(crate) struct RecordStore {
     pub(super) served: Arc<Served>,
     pub(super) index: Arc<Index>,
     pub(super) writer: Writer,
+    /// Places for deletions of RemediationStates.
+    pub(super) deletions: Semaphore,
 }
 
 impl RecordStore {
@@ -48,6 +51,7 @@ impl RecordStore {
             served,
             index,
             writer,
+            deletions: Semaphore::new(DELETIONS),
         }
     }
 
@@ -149,20 +153,25 @@ impl RecordStore {
         };
         let mut object = current.cloned().unwrap_or_else(fresh);
         object.metadata.managed_fields = None;
-        let mut spec = spec_of(&object).cloned().unwrap_or_else(|| json!({}));
-        if let Some(spec) = spec.as_object_mut() {
-            let Key { namespace, name } = &id.key;
-            spec.insert("kind".into(), id.kind.kind().into());
-            spec.insert("namespace".into(), namespace.as_str().into());
-            spec.insert("name".into(), name.as_str().into());
-            for (field, value) in change.as_object().into_iter().flatten() {
-                match value {
-                    Value::Null => drop(spec.remove(field)),
-                    value => drop(spec.insert(field.clone(), value.clone())),
-                }
+        // Moved, not copied: a thousand remediations may wait here for their turn to write.
+        let mut spec = match object.data.get_mut("spec").map(Value::take) {
+            Some(Value::Object(spec)) => spec,
+            _ => Map::new(),
+        };
+        let Key { namespace, name } = &id.key;
+        spec.insert("kind".into(), id.kind.kind().into());
+        spec.insert("namespace".into(), namespace.as_str().into());
+        spec.insert("name".into(), name.as_str().into());
+        let Value::Object(change) = change else {
+            return Err(ApiError::other(id.to_string(), "not fields of a spec"));
+        };
+        for (field, value) in change {
+            match value {
+                Value::Null => drop(spec.remove(&field)),
+                value => drop(spec.insert(field, value)),
             }
         }
-        object.data = json!({ "spec": spec });
+        object.data = Value::Object(Map::from_iter([("spec".to_owned(), spec.into())]));
         let objects: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
         let (uid, is_there) = (uid.to_owned(), current.is_some());
         let what = format!("RemediationState of {id}");

@@ -26,9 +26,12 @@ use tracing::{Instrument, Span};
 use crate::{
     remediation::{
         Context, engine,
+        record::remediation_state::recorded_state,
         tasks::{
             shard::{is_of_shard, report_unclaimed},
-            wakeup::{ChangeBatch, Wakeup, WatchInterest, batch_delay, comparison_pause},
+            wakeup::{
+                ChangeBatch, RecordChange, Wakeup, WatchInterest, batch_delay, comparison_pause,
+            },
         },
     },
     shared_causes,
@@ -114,7 +117,14 @@ pub(super) async fn run(
                 touched.insert(id);
             }
         }
-        let changes: ChangeBatch = changes.into_iter().collect();
+        let record = |uid: &str| {
+            let recorded = recorded_state(&context.index, uid);
+            // A record that is gone does not change any more.
+            let is_gone = matches!(recorded, Ok(None));
+            let was_begun = !(is_gone && context.unbegun.lock().remove(uid));
+            RecordChange::of(&recorded, was_begun)
+        };
+        let changes = ChangeBatch::arrange(changes, record);
         for (id, task) in &tasks {
             match task.interest.lock().wakeup(id, &changes) {
                 Wakeup::No => {}

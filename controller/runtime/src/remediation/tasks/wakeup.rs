@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use rackhand_core::remediation::State;
+
 use crate::store::{
     index::Change,
     object::{Key, Kind},
@@ -46,13 +48,43 @@ pub(super) struct ChangeBatch {
     nodes: BTreeMap<Key, BTreeSet<String>>,
     workloads: BTreeSet<Key>,
     racks: BTreeSet<String>,
+    /// What has become of recorded states: that which matters most to others.
+    records: Option<RecordChange>,
 }
 
-impl FromIterator<Change> for ChangeBatch {
-    fn from_iter<I: IntoIterator<Item = Change>>(changes: I) -> Self {
+/// What a changed RemediationState means for remediations that have begun nothing (F6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum RecordChange {
+    /// Its remediation goes on, or had begun nothing, which lets nobody begin.
+    None,
+    /// The end of its remediation is recorded, or it is gone.
+    Ended,
+}
+
+impl RecordChange {
+    /// `recorded`: what is recorded now. `was_begun`: whether its remediation may have begun before it was gone.
+    pub(super) fn of(recorded: &Result<Option<State>, String>, was_begun: bool) -> Self {
+        match recorded {
+            Ok(Some(state)) if state.step.is_terminal() => Self::Ended,
+            Ok(None) if was_begun => Self::Ended,
+            // What was done is not known where it cannot be read, so that nothing is known to have ended.
+            Ok(_) | Err(_) => Self::None,
+        }
+    }
+}
+
+impl ChangeBatch {
+    /// Arranges changes; `record` tells what the change of a RemediationState of this name means.
+    pub(super) fn arrange(
+        changes: impl IntoIterator<Item = Change>,
+        record: impl Fn(&str) -> RecordChange,
+    ) -> Self {
         let mut batch = Self::default();
         for change in changes {
             match change {
+                Change::Object(Kind::RemediationState, key) => {
+                    batch.records = batch.records.max(Some(record(&key.name)));
+                }
                 Change::Object(kind, key) => {
                     batch.objects.entry(kind).or_default().insert(key);
                 }
@@ -70,21 +102,34 @@ impl FromIterator<Change> for ChangeBatch {
 impl WatchInterest {
     /// How soon these changes wake the remediation.
     pub(super) fn wakeup(&self, id: &RemediationId, changes: &ChangeBatch) -> Wakeup {
-        if self.concerns_workload(changes) || self.concerns_racks(&changes.racks) {
+        let workload = self.wakeup_for_workload(changes);
+        if workload == Wakeup::Now || self.concerns_racks(&changes.racks) {
             return Wakeup::Now;
         }
+        let record = match changes.records.filter(|_| !self.settled) {
+            Some(RecordChange::Ended) => Wakeup::Now,
+            Some(RecordChange::None) | None => Wakeup::No,
+        };
         let objects = changes.objects.iter();
         let wakeups = objects.map(|(kind, changed)| self.wakeup_for(id, *kind, changed));
-        wakeups.max().unwrap_or(Wakeup::No)
+        wakeups.chain([workload, record]).max().unwrap_or(record)
     }
 
-    fn concerns_workload(&self, changes: &ChangeBatch) -> bool {
+    fn wakeup_for_workload(&self, changes: &ChangeBatch) -> Wakeup {
         let Some(cluster) = &self.cluster else {
-            return false;
+            return Wakeup::No;
         };
         let nodes = changes.nodes.get(cluster);
         let own = self.node.as_ref().zip(nodes);
-        changes.workloads.contains(cluster) || own.is_some_and(|(node, nodes)| nodes.contains(node))
+        let has_changed = own.is_some_and(|(node, nodes)| nodes.contains(node));
+        match (changes.workloads.contains(cluster), has_changed) {
+            (true, _) => Wakeup::Now,
+            // The Nodes of a rack may come back together, and their checks delete the remediations that have begun
+            // nothing. One that begins reads its Node before that.
+            (false, true) if !self.settled => Wakeup::Later,
+            (false, true) => Wakeup::Now,
+            (false, false) => Wakeup::No,
+        }
     }
 
     /// Whether an agent of one of these racks matters.
@@ -104,10 +149,11 @@ impl WatchInterest {
             | Kind::RemediationTrigger
             | Kind::HostMaintenance
             | Kind::RackAgent => return Wakeup::No,
-            // A policy may select any host, and another remediation may have ended: that matters to those that have
-            // begun nothing (F6).
-            Kind::PowerPolicy | Kind::RemediationState if self.settled => return Wakeup::No,
-            Kind::PowerPolicy | Kind::RemediationState => return Wakeup::Now,
+            // What became of them is in [`ChangeBatch::records`].
+            Kind::RemediationState => return Wakeup::No,
+            // A policy may select any host, which matters to those that have begun nothing.
+            Kind::PowerPolicy if self.settled => return Wakeup::No,
+            Kind::PowerPolicy => return Wakeup::Now,
             Kind::Cluster => None,
             Kind::Machine => Some(&self.machine),
             Kind::BareMetalHost => Some(&self.host),
@@ -157,13 +203,65 @@ const LATER: (Duration, Duration, Duration) = (
 
 #[cfg(test)]
 mod tests {
+    use rackhand_core::remediation::Step;
+
     use super::*;
 
     fn changed<const N: usize>(objects: [(Kind, Key); N]) -> ChangeBatch {
         let changes = objects.into_iter();
-        changes
-            .map(|(kind, key)| Change::Object(kind, key))
-            .collect()
+        arranged(changes.map(|(kind, key)| Change::Object(kind, key)))
+    }
+
+    fn arranged(changes: impl IntoIterator<Item = Change>) -> ChangeBatch {
+        ChangeBatch::arrange(changes, |_| RecordChange::Ended)
+    }
+
+    #[test]
+    fn f6_only_the_end_of_another_remediation_wakes_those_that_wait_at_once() {
+        let of = |step| {
+            let mut state = State::new(jiff::Timestamp::UNIX_EPOCH);
+            state.step = step;
+            RecordChange::of(&Ok(Some(state)), true)
+        };
+        let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "r"));
+        let wakeup = |settled, changes: &[RecordChange]| {
+            let interest = WatchInterest {
+                settled,
+                ..WatchInterest::default()
+            };
+            let named = (0..changes.len())
+                .map(|i| Change::Object(Kind::RemediationState, Key::new("", i.to_string())));
+            let record = |name: &str| changes[name.parse::<usize>().unwrap()];
+            interest.wakeup(&id, &ChangeBatch::arrange(named, record))
+        };
+        let (goes_on, ended) = (of(Step::PoweringOff), of(Step::Succeeded));
+        let gone = RecordChange::of(&Ok(None), true);
+        let unbegun = RecordChange::of(&Ok(None), false);
+        assert_eq!(wakeup(false, &[goes_on, unbegun]), Wakeup::No);
+        assert_eq!(wakeup(false, &[goes_on, gone]), Wakeup::Now);
+        assert_eq!(wakeup(false, &[ended, goes_on]), Wakeup::Now);
+        assert_eq!(wakeup(true, &[gone, ended]), Wakeup::No);
+        assert_eq!(RecordChange::of(&Err("?".into()), true), goes_on);
+    }
+
+    #[test]
+    fn node_of_a_remediation_that_has_begun_nothing_wakes_it_later() {
+        let cluster = Key::new("ns", "c");
+        let id = RemediationId::new(Kind::Metal3Remediation, Key::new("ns", "m1"));
+        let mut interest = WatchInterest {
+            cluster: Some(cluster.clone()),
+            node: Some("n1".into()),
+            rack: Some("r1".into()),
+            ..WatchInterest::default()
+        };
+        let own = arranged([Change::Node(cluster.clone(), "n1".into())]);
+        assert_eq!(interest.wakeup(&id, &own), Wakeup::Later);
+        // Unless something else is urgent.
+        let node = Change::Node(cluster.clone(), "n1".into());
+        let both = arranged([node, Change::Workload(cluster)]);
+        assert_eq!(interest.wakeup(&id, &both), Wakeup::Now);
+        interest.settled = true;
+        assert_eq!(interest.wakeup(&id, &own), Wakeup::Now);
     }
 
     #[test]
@@ -233,6 +331,7 @@ mod tests {
             cluster: Some(cluster("c")),
             node: Some("n1".into()),
             rack: Some("r1".into()),
+            settled: true,
             ..WatchInterest::default()
         };
         let node = |of: &str, name: &str| Change::Node(cluster(of), name.into());
@@ -244,11 +343,11 @@ mod tests {
             (Change::Workload(cluster("d")), false),
         ] {
             let others = [node("b", "n1"), node("c", "n0"), change.clone()];
-            let wakeup = interest.wakeup(&id, &others.into_iter().collect());
+            let wakeup = interest.wakeup(&id, &arranged(others));
             assert_eq!(wakeup == Wakeup::Now, wakes, "{change:?}");
         }
         let unknown = WatchInterest::default();
-        let batch = ChangeBatch::from_iter([node("c", "n1"), Change::Workload(cluster("c"))]);
+        let batch = arranged([node("c", "n1"), Change::Workload(cluster("c"))]);
         assert_eq!(unknown.wakeup(&id, &batch), Wakeup::No);
     }
 
@@ -257,7 +356,7 @@ mod tests {
         let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "r"));
         let mut interest = WatchInterest::default();
         let wakes = |interest: &WatchInterest, rack: &str| {
-            let batch = ChangeBatch::from_iter([Change::Agent(rack.into())]);
+            let batch = arranged([Change::Agent(rack.into())]);
             interest.wakeup(&id, &batch) == Wakeup::Now
         };
         assert!(wakes(&interest, "r1"));

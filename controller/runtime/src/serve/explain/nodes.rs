@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
 use rackhand_api::{
@@ -254,17 +254,15 @@ fn leases(
             continue;
         };
         let lease = held(&lease);
-        let Some(renewed) = lease.renewed else {
+        if lease.renewed.is_none() {
             continue;
-        };
+        }
         if lease.holder.as_deref() == Some(&me) {
             outside.leases.insert(node.clone(), lease);
             continue;
         }
         let step = lease_step(Some(&lease), &me, now);
-        if let LeaseStep::Taken { holder } = step {
-            let lasts = SignedDuration::try_from(lease.duration).unwrap_or_default();
-            let until = renewed.checked_add(lasts).unwrap_or(Timestamp::MAX);
+        if let LeaseStep::Taken { holder, until } = step {
             let why = format!("its Lease is held by {holder}");
             outside.blocked.insert(node.clone(), (until, why));
         }

@@ -91,7 +91,7 @@ pub async fn deleted(w: &World) -> Result<()> {
     w.stage.wait_warning("old-1", "HoldLost").await?;
     w.stage.wait_step("old-1", "Draining").await?;
     let steps = w.recorder.steps("old-1");
-    let confirmed = steps.iter().filter(|(_, step)| step == "ConfirmingOff");
+    let confirmed = steps.iter().filter(|(_, step)| step == "Draining");
     ensure!(confirmed.count() >= 2, "off confirmed again: {steps:?}");
     let bmh = w.stage.bare_metal_hosts().get("old-1").await?;
     let held = bmh.metadata.annotations.unwrap_or_default();

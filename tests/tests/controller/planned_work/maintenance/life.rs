@@ -184,15 +184,30 @@ pub async fn managed(w: &World) -> Result<()> {
 pub async fn twice(w: &World) -> Result<()> {
     w.start("first", json!({ "machine": "twice-1" })).await?;
     w.wait_phase("first", "Parked").await?;
-    w.start("second", json!({ "machine": "twice-1" })).await?;
-    // The cluster of the Machine is the one in which the controller runs, so that the first holds medik8s' Lease.
-    let waits = |object: &Value| object["status"]["reason"] == "NodeLeaseHeld";
-    let object = w.wait("second", "waits", waits).await?;
-    let status = &object["status"];
-    let message = status["message"].as_str().unwrap_or_default();
+    let first = w.maintenances().get("first").await?.metadata.uid;
+    // They name the host in other ways.
+    w.start("second", json!({ "node": "twice-1" })).await?;
+    w.start("third", json!({ "host": "known/twice-1" })).await?;
+    let waits = |object: &Value| object["status"]["reason"] == "Queued";
+    for name in ["second", "third"] {
+        let object = w.wait(name, "waits", waits).await?;
+        let status = &object["status"];
+        let message = status["message"].as_str().unwrap_or_default();
+        let named = format!("HostMaintenance {NAMESPACE}/first");
+        ensure!(
+            status["phase"] == "Pending" && message.contains(&named),
+            "{status}"
+        );
+        ensure!(status["inPlace"].is_null(), "{status}");
+        ensure!(w.remediation_of(name).await?.is_none(), "{name} has one");
+    }
+    w.end("third").await?;
+    w.wait_gone("third").await?;
+    let machine = w.stage.machines().get("twice-1").await?;
     ensure!(
-        status["phase"] == "Pending" && message.contains("HostMaintenance-first-"),
-        "{status}"
+        machine.annotations().get(MARK) == first.as_ref(),
+        "the mark of the first: {:?}",
+        machine.annotations()
     );
     w.end("first").await?;
     w.wait_gone("first").await?;

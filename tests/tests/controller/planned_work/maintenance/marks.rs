@@ -1,14 +1,18 @@
 //! Marks that the API server refuses.
 
 use anyhow::{Result, ensure};
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::events::v1::Event;
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+};
 use rackhand_tests::{
     cluster::apply_yaml,
-    stage::{LONG, wait_until},
+    stage::{LONG, NAMESPACE, wait_until},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::world::{MARK, World};
+use super::world::{MARK, SKIP, World};
 
 /// Somebody's policy by which one Machine cannot be annotated.
 const POLICY: &str = r#"
@@ -30,6 +34,29 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata: {name: no-marks}
 spec: {policyName: no-marks, validationActions: [Deny]}
+"#;
+
+/// Somebody's policy by which the mark of one Machine cannot be removed.
+const KEPT: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-removal}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - {apiGroups: [cluster.x-k8s.io], apiVersions: ["*"], resources: [machines], operations: [UPDATE]}
+  validations:
+    - expression: >-
+        object.metadata.name != 'refused-1' || !has(oldObject.metadata.annotations) ||
+        !('rackhand.dev/maintenance' in oldObject.metadata.annotations) ||
+        (has(object.metadata.annotations) && 'rackhand.dev/maintenance' in object.metadata.annotations)
+      message: nobody frees this Machine
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-removal}
+spec: {policyName: no-removal, validationActions: [Deny]}
 "#;
 
 /// A Machine that cannot be marked would be replaced by its check while somebody works on its host.
@@ -75,8 +102,59 @@ pub async fn refused(w: &World) -> Result<()> {
         w.stage.kubectl(&["delete", kind, "no-marks"]).await?;
     }
     w.wait_phase(host, "Parked").await?;
-    w.end(host).await?;
+    left(w, host).await?;
     w.wait_gone(host).await?;
     w.wait_back(host).await?;
     w.stage.one_cycle(host)
+}
+
+/// Nor may a mark be taken back: the maintenance is not over, and says what is left.
+async fn left(w: &World, host: &str) -> Result<()> {
+    apply_yaml(&w.stage.client, KEPT).await?;
+    let machines = w.stage.machines();
+    wait_until("the policy is in force", LONG, || async {
+        let body = json!({ "metadata": { "annotations": { MARK: null } } });
+        let params = PatchParams::default().dry_run();
+        let marked = machines.patch(host, &params, &Patch::Merge(body)).await;
+        Ok(match marked {
+            Ok(_) => Err("the mark can be removed".to_owned()),
+            Err(_) => Ok(()),
+        })
+    })
+    .await?;
+    w.end(host).await?;
+    let said = |object: &Value| object["status"]["reason"] == "MarkLeft";
+    let object = w.wait(host, "says that a mark is left", said).await?;
+    let status = &object["status"];
+    ensure!(status["phase"] == "Ending", "{status}");
+    ensure!(status["inPlace"] == json!(["SkipRemediation"]), "{status}");
+    let message = status["message"].as_str().unwrap_or_default();
+    for part in ["nobody frees this Machine", "remove the annotation"] {
+        ensure!(message.contains(part), "{part} is missing in {message}");
+    }
+    let machine = machines.get(host).await?;
+    ensure!(machine.annotations().contains_key(SKIP), "it is not marked");
+    wait_until("a warning", LONG, || async {
+        let events = w.stage.events(host).await?;
+        let is_warning = |event: &Event| {
+            event.reason.as_deref() == Some("MaintenanceMarkLeft")
+                && event.type_.as_deref() == Some("Warning")
+        };
+        let found = events.iter().any(is_warning);
+        Ok(found.then_some(()).ok_or("there is none".to_owned()))
+    })
+    .await?;
+    let explain = ["explain", "maintenance", host, "--namespace", NAMESPACE];
+    let explained = w.plugin(&explain).await?;
+    ensure!(
+        explained.contains("leave the host alone still"),
+        "{explained}"
+    );
+    for kind in [
+        "validatingadmissionpolicybinding",
+        "validatingadmissionpolicy",
+    ] {
+        w.stage.kubectl(&["delete", kind, "no-removal"]).await?;
+    }
+    Ok(())
 }

@@ -37,11 +37,13 @@ fn racks() -> Vec<RackSpec> {
                 "hand-1",
                 "crash-1",
                 "on-1",
+                "mute-1",
                 "abort-1",
                 "wait-1",
                 "edit-1",
                 "refused-1",
                 "strip-1",
+                "cordon-1",
                 "page-1",
             ],
             HostLink::Inventory,
@@ -73,6 +75,10 @@ async fn maintenance_parks_hosts_and_takes_everything_back() {
         life::by_hand(w),
     );
     all.add("host_that_stays_on_is_emptied", pods::stays_on(w));
+    all.add(
+        "silent_host_that_is_left_on_is_not_cut_before_a_person_says_so",
+        pods::left_on(w),
+    );
     all.add("abort_switches_nothing_and_uncordons", pods::aborts(w));
     all.add(
         "wait_names_the_budget_until_a_person_decides",
@@ -86,6 +92,10 @@ async fn maintenance_parks_hosts_and_takes_everything_back() {
     all.add(
         "f9_taint_of_a_stripped_remediation_is_said",
         taken_back::stripped(w),
+    );
+    all.add(
+        "f9_cordon_of_a_stripped_remediation_is_waited_for",
+        taken_back::stripped_early(w),
     );
     all.add(
         "f9_maintenance_that_is_gone_leaves_nothing",

@@ -1,7 +1,7 @@
 //! Pods and their PodDisruptionBudgets in a maintenance.
 
-use anyhow::{Result, ensure};
-use kube::api::DeleteParams;
+use anyhow::{Context, Result, ensure};
+use kube::{ResourceExt, api::DeleteParams};
 use rackhand_tests::{
     rack::PowerState,
     stage::{LONG, wait_until},
@@ -37,6 +37,57 @@ pub async fn stays_on(w: &World) -> Result<()> {
     w.wait_gone("on-1").await?;
     w.wait_back("on-1").await?;
     w.stage.untouched("on-1")
+}
+
+/// With `powerOff: false`, nothing switches a host that nobody hears, with a pod on it, before a person says so.
+pub async fn left_on(w: &World) -> Result<()> {
+    let host = w.stage.host("mute-1")?;
+    w.stage.run_pod("mute-1").await?;
+    w.stage.forbid_eviction("mute-1").await?;
+    let eviction = json!({ "seconds": 2, "whenNotFinished": "Proceed" });
+    w.start(
+        "mute-1",
+        json!({ "machine": "mute-1", "powerOff": false, "eviction": eviction }),
+    )
+    .await?;
+    w.wait_phase("mute-1", "Parked").await?;
+    // As if somebody had unplugged its network.
+    host.hang();
+    let is_said = |object: &Value| message(object).contains("SilentHostLeftOn");
+    let object = w.wait("mute-1", "its silence is said", is_said).await?;
+    let said = message(&object);
+    ensure!(said.contains("default/on-mute-1"), "{said}");
+    ensure!(
+        object["status"]["phase"] == "Parked",
+        "{}",
+        object["status"]
+    );
+    let remediation = w.remediation_of("mute-1").await?;
+    let remediation = remediation.context("no remediation")?;
+    let name = remediation.name_any();
+    w.stage.wait_warning(&name, "SilentHostLeftOn").await?;
+    let conditions = remediation.data["status"]["conditions"].to_string();
+    ensure!(conditions.contains("\"Blocked\""), "{conditions}");
+    w.stage.untouched("mute-1")?;
+    // The person decides, and cannot take that back.
+    w.change("mute-1", json!({ "powerOff": true })).await?;
+    let back = w.change("mute-1", json!({ "powerOff": false })).await;
+    let refused = back.err().map_or_else(String::new, |e| format!("{e:#}"));
+    ensure!(refused.contains("can only be changed to true"), "{refused}");
+    let is_off = |object: &Value| message(object).contains("is confirmed off, and is kept off");
+    w.wait("mute-1", "parked and off", is_off).await?;
+    ensure!(host.real_power() == PowerState::Off, "it is off");
+    ensure!(
+        w.stage.bound_pod("mute-1").await?.is_none(),
+        "its pod has not moved"
+    );
+    w.stage
+        .tainted_only_while_off(&w.recorder, "mute-1")
+        .await?;
+    w.end("mute-1").await?;
+    w.wait_gone("mute-1").await?;
+    w.wait_back("mute-1").await?;
+    w.stage.one_cycle("mute-1")
 }
 
 /// `Abort`: the pod that its budget protects stays, and the Node is uncordoned.

@@ -77,29 +77,69 @@ pub async fn gone(w: &World) -> Result<()> {
     w.wait_back("gone-1").await
 }
 
+/// Removes the finalizer of the remediation of a maintenance, until that is gone.
+async fn strip(w: &World, host: &str) -> Result<()> {
+    let made = w.remediation_of(host).await?;
+    let made = made.context("no remediation")?.name_any();
+    let name = made.as_str();
+    wait_until(
+        &format!("{host}: the remediation is gone"),
+        LONG,
+        || async {
+            // The controller may put it on again before the object is gone.
+            let bare = json!({ "metadata": { "finalizers": Value::Null } });
+            w.remediations()
+                .delete(name, &DeleteParams::default())
+                .await
+                .ok();
+            w.remediations()
+                .patch(name, &PatchParams::default(), &Patch::Merge(&bare))
+                .await
+                .ok();
+            let found = w.remediations().get_opt(name).await?;
+            Ok(found.map_or(Ok(()), |_| Err("it is there".to_owned())))
+        },
+    )
+    .await
+}
+
+/// The same while the pods leave: the maintenance is not over before its cordon is gone.
+pub async fn stripped_early(w: &World) -> Result<()> {
+    let host = "cordon-1";
+    w.stage.run_pod(host).await?;
+    let budgets = w.stage.forbid_eviction(host).await?;
+    w.start(host, json!({ "machine": host })).await?;
+    w.wait_phase(host, "Evicting").await?;
+    wait_until("cordon-1: cordoned", LONG, || async {
+        let is_cordoned = w.stage.is_cordoned(host).await?;
+        Ok(is_cordoned.then_some(()).ok_or("not cordoned".to_owned()))
+    })
+    .await?;
+    strip(w, host).await?;
+    let told = |object: &Value| object["status"]["reason"] == "CordonLeft";
+    let object = w.wait(host, "says what is left", told).await?;
+    ensure!(
+        object["status"]["phase"] == "Ending",
+        "{}",
+        object["status"]
+    );
+    ensure!(w.stage.is_cordoned(host).await?, "what is left?");
+    w.wait_phase(host, "Ended").await?;
+    ensure!(!w.stage.is_cordoned(host).await?, "it is over and cordoned");
+    w.stage.untouched(host)?;
+    budgets
+        .delete("keep-cordon-1", &DeleteParams::default())
+        .await?;
+    w.end(host).await?;
+    w.wait_gone(host).await
+}
+
 /// A person removes the finalizer of the remediation of a parked host, which loses what it would have done.
 pub async fn stripped(w: &World) -> Result<()> {
     let host = w.stage.host("strip-1")?;
     w.start("strip-1", json!({ "machine": "strip-1" })).await?;
     w.wait_phase("strip-1", "Parked").await?;
-    let made = w.remediation_of("strip-1").await?;
-    let made = made.context("no remediation")?.name_any();
-    let name = made.as_str();
-    wait_until("strip-1: the remediation is gone", LONG, || async {
-        // The controller may put it on again before the object is gone.
-        let bare = json!({ "metadata": { "finalizers": Value::Null } });
-        w.remediations()
-            .delete(name, &DeleteParams::default())
-            .await
-            .ok();
-        w.remediations()
-            .patch(name, &PatchParams::default(), &Patch::Merge(&bare))
-            .await
-            .ok();
-        let found = w.remediations().get_opt(name).await?;
-        Ok(found.map_or(Ok(()), |_| Err("it is there".to_owned())))
-    })
-    .await?;
+    strip(w, "strip-1").await?;
     let told = |object: &Value| object["status"]["reason"] == "TaintLeft";
     let object = w.wait("strip-1", "says what is left", told).await?;
     let status = &object["status"];

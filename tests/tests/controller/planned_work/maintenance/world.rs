@@ -1,6 +1,6 @@
 //! The stage of these tests, with HostMaintenances.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use kube::{
     Api, ResourceExt,
     api::{
@@ -187,6 +187,17 @@ impl World {
             })
         })
         .await
+    }
+
+    /// What the kubectl plugin prints.
+    pub async fn plugin(&self, args: &[&str]) -> Result<String> {
+        let kubeconfig = self.stage.plane().kubeconfig();
+        let mut plugin = tokio::process::Command::from(self.stage.plugin(&kubeconfig)?);
+        let output = plugin.args(args).output().await?;
+        let text = String::from_utf8(output.stdout)?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{args:?}: {text}{errors}");
+        Ok(text)
     }
 
     pub async fn shown(&self) -> String {

@@ -40,7 +40,7 @@ pub async fn hold_removed(w: &World) -> Result<()> {
     w.stage.wait_warning("taken-1", "HoldLost").await?;
     wait_until("off is confirmed again", LONG, || async {
         let steps = w.steps("taken-1");
-        let confirmed = steps.iter().filter(|step| *step == "ConfirmingOff");
+        let confirmed = steps.iter().filter(|step| *step == "Draining");
         let again = confirmed.count() == 2 && steps.last().is_some_and(|s| s == "Draining");
         Ok(if again {
             Ok(())

@@ -52,7 +52,7 @@ pub async fn switched_on(w: &World) -> Result<()> {
         .into_iter()
         .map(|s| s.1)
         .collect();
-    let fenced = steps.iter().filter(|step| *step == "ConfirmingOff").count();
+    let fenced = steps.iter().filter(|step| *step == "Draining").count();
     ensure!(
         fenced == 2,
         "confirmed again before the drain counted: {steps:?}"

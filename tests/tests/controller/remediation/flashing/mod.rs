@@ -77,3 +77,35 @@ fn unharmed(stage: &Stage, name: &str) -> Result<()> {
     ensure!(counters.bricked == 0, "{name}: {counters:?}");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn update_that_begins_after_the_power_off_was_taken_is_waited_for_with_the_hold_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let rack = RackSpec::new("w", 1, HostLink::Inventory).reporting_updates();
+    let config = StageConfig::steady(vec![rack], &[]);
+    let stage = Stage::start(dir.path(), config).await.unwrap();
+    if let Err(error) = later(&stage).await {
+        panic!("{error:#}\n{}", stage.report().await);
+    }
+}
+
+async fn later(stage: &Stage) -> Result<()> {
+    stage.apply_rack_agents().await?;
+    stage.start_controller("controller-0").await?;
+    stage.apply_health_check().await?;
+    let host = stage.host("w-1")?;
+    // The BMC takes the power-off, the host stays on, and an update begins.
+    host.stuck_powering_off(true);
+    host.flash_at_power_off(None);
+    ensure!(host.hang(), "up");
+    let seen = stage.wait_blocked("w-1", "UpdateDuringPowerOff").await?;
+    ensure!(seen.message.contains("task 1"), "{}", seen.message);
+    stage.wait_looks("w-1", 6).await?;
+    let sent = host.counters().received(ResetType::ForceOff);
+    ensure!(sent == 1, "{sent} power-offs");
+    unharmed(stage, "w-1")?;
+    host.end_flash();
+    host.stuck_powering_off(false);
+    cycled(stage, "w-1").await?;
+    unharmed(stage, "w-1")
+}

@@ -4,6 +4,7 @@
 //! Must never: report an override as set if the BMC shows another.
 
 mod document;
+pub(super) mod progress;
 
 use reqwest::StatusCode;
 use serde_json::Value;

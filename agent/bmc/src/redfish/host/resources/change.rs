@@ -74,6 +74,15 @@ fn next(
         .find(|condition| !tried.contains(condition))
 }
 
+/// Whether an action was not carried out because it had no precondition (RFC 9110, 13.2.1; RFC 6585, 3).
+fn needs_condition(status: StatusCode) -> bool {
+    [
+        StatusCode::PRECONDITION_FAILED,
+        StatusCode::PRECONDITION_REQUIRED,
+    ]
+    .contains(&status)
+}
+
 /// Result of a change.
 pub(in crate::redfish::host) enum ChangeOutcome {
     /// Success, with a summary of the response.
@@ -98,11 +107,13 @@ pub(in crate::redfish::host) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Sends an action once; an idempotent action that the BMC denied is sent once more.
+    /// Sends an action once; an idempotent action that the BMC denied is sent once more, and so is one that needs a
+    /// precondition (412 or 428): the ETag of the resource, or `*`.
     pub(in crate::redfish::host) async fn act(
         &self,
         target: &Url,
         body: &Value,
+        etag: Option<&str>,
     ) -> Result<Answer, BmcError> {
         let Reader { resources, call } = self.writer.reader;
         // A login that fails is none of the command.
@@ -111,9 +122,21 @@ impl Turn<'_> {
         let change = Change::action(target, body);
         let may_repeat = change.may_repeat();
         let mut answer = resources.access.change(change).await?;
-        let is_denied = may_repeat && errors::is_denial(&answer);
-        if is_denied && call.may_pause(self.writer.timeouts.denied).await {
-            let again = Change::action(target, body);
+        let again = Change::action(target, body);
+        let again = if !may_repeat {
+            None
+        } else if needs_condition(answer.status) {
+            let condition = match usable(etag) {
+                Some(tag) if !self.writer.wants_any().await => Condition::Tag(tag.to_owned()),
+                _ => Condition::Any,
+            };
+            Some(again.on_condition(condition.header()))
+        } else if errors::is_denial(&answer) && call.may_pause(self.writer.timeouts.denied).await {
+            Some(again)
+        } else {
+            None
+        };
+        if let Some(again) = again {
             let repeated = resources.access.change(again).await;
             answer = repeated.map_err(|error| BmcError {
                 not_sent: false,

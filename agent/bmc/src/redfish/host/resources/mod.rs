@@ -9,7 +9,7 @@ mod discovery;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::timeout};
 use url::Url;
 
 use self::discovery::Locator;
@@ -131,7 +131,8 @@ impl<'a> Reader<'a> {
         self.follow(link, "reading for a diagnosis").await.ok()
     }
 
-    /// The reset types that the BMC allows; `None` if it does not report them.
+    /// The reset types that the BMC allows; `None` if it does not report them, or not in half of the time that is left:
+    /// no command waits for a list.
     pub(super) async fn allowed(self, action: &Action) -> Result<Option<Vec<String>>, BmcError> {
         let (None, Some(link)) = (&action.allowed, &action.action_info) else {
             return Ok(action.allowed.clone());
@@ -140,11 +141,16 @@ impl<'a> Reader<'a> {
         if let Some(words) = action_info.lock().await.get(link) {
             return Ok(Some(words.clone()));
         }
-        let answer = self.get(&self.resolve(link)?).await?;
-        let words = match &answer.body {
-            Body::Json(body) if answer.status.is_success() => document::action_info(body),
+        let url = self.resolve(link)?;
+        let words = match timeout(self.call.left() / 2, self.get(&url)).await {
+            Ok(Ok(answer)) => match &answer.body {
+                Body::Json(body) if answer.status.is_success() => document::action_info(body),
+                _ => None,
+            },
+            // A command would count towards locking the account, too.
+            Ok(Err(error)) if error.kind == ErrorKind::Authentication => return Err(error),
             // The ActionInfo is optional: without it the standard type is tried.
-            _ => None,
+            Ok(Err(_)) | Err(_) => None,
         };
         if let Some(words) = &words {
             let mut known = action_info.lock().await;

@@ -301,6 +301,7 @@ mod tests {
     const EXPANDS: Features = Features {
         expand: Some("$expand=."),
         top_skip: false,
+        filter: false,
     };
 
     #[test]

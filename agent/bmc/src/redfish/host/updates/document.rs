@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::names::{Said, said};
 use crate::{
     FirmwareUpdate, UpdatePhase,
     redfish::{
@@ -20,46 +21,27 @@ use crate::{
 /// Characters of a name or a message that are kept.
 const MAX_WORDS: usize = 160;
 
-/// States of a task that has ended (Redfish `Task.TaskState`), and what some BMCs write instead. Every other state may
-/// still write something.
-const ENDED: &[&str] = &[
+/// States of a task that has ended (Redfish `Task.TaskState`). Every other state may still write something.
+pub(super) const ENDED: &[&str] = &[
     "Completed",
     "Killed",
     "Exception",
     "Cancelled",
     "Interrupted",
-    "Canceled",
-    "Failed",
-    "Done",
 ];
+/// What some BMCs write instead.
+const ALSO_ENDED: &[&str] = &["Canceled", "Failed", "Done"];
 /// States of a task that waits for something, such as the next start of the host.
 const WAITING: &[&str] = &["Pending", "Suspended"];
 
-/// What is written by a task that installs firmware, by its name, and what it does with it.
-const FIRMWARE_WORDS: &[&str] = &[
-    "firmware",
-    "bios",
-    "uefi",
-    "bmc",
-    "system rom",
-    "cpld",
-    "fpga",
-];
-const INSTALL_WORDS: &[&str] = &["updat", "upgrad", "flash", "install"];
-/// Names that say both.
-const UPDATE_NAMES: &[&str] = &["simpleupdate", "simple update"];
+/// Whether a task in this state has ended.
+fn has_ended(state: &str) -> bool {
+    is_one_of(state, ENDED) || is_one_of(state, ALSO_ENDED)
+}
 
 /// Whether one of these states is meant: BMCs differ in upper and lower case.
 fn is_one_of(state: &str, states: &[&str]) -> bool {
     states.iter().any(|one| one.eq_ignore_ascii_case(state))
-}
-
-/// Whether firmware is installed by a task of this name. A configuration of the BIOS, an inventory of firmware and an
-/// update of a password are something else.
-fn is_update_name(name: &str) -> bool {
-    let name = name.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    says(UPDATE_NAMES) || says(FIRMWARE_WORDS) && says(INSTALL_WORDS)
 }
 
 /// The member of a collection, by its id or the end of its link.
@@ -89,55 +71,109 @@ pub(super) fn push_uris(service: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Whether a task installs firmware: by its request, its messages (registry `Update` of the DMTF), or its name (R39).
-fn is_update(task: &Value, messages: &Messages, push_uris: &[String]) -> bool {
+/// What a task does: it installs firmware by its request, its messages (registry `Update` of the DMTF, R39; iBMC's
+/// own, R41), the kind of its job (R37), or its name. One of them is enough.
+fn work(task: &Value, messages: &Messages, push_uris: &[String]) -> Said {
     let target = task
         .get("Payload")
         .and_then(|payload| text(payload, "TargetUri"));
-    let by_request = target.is_some_and(|target| {
-        target.to_lowercase().contains("updateservice") || push_uris.contains(&target)
+    let by_request = target.as_ref().is_some_and(|target| {
+        target.to_lowercase().contains("updateservice") || push_uris.contains(target)
     });
-    let by_message = messages.0.iter().any(|message| {
-        let registry = message.id.split('.').next();
-        registry.is_some_and(|registry| registry.eq_ignore_ascii_case("Update"))
-    });
-    by_request || by_message || is_update_name(&text(task, "Name").unwrap_or_default())
+    let by_message = messages
+        .0
+        .iter()
+        .any(|message| vendor::is_update_message(&message.id));
+    if by_request || by_message {
+        return Said::Update;
+    }
+    if let Some(kind) = vendor::job_kind(task) {
+        return kind_or_name(&kind, task);
+    }
+    match said(&text(task, "Name").unwrap_or_default()) {
+        // A name of the whole service, and the request went elsewhere.
+        Said::Nothing if target.is_some() => Said::Other,
+        said => said,
+    }
 }
 
-/// The update of a `Task`; `None`: it is none, or has ended. A task without a state that is not done is at work.
-pub(super) fn of_task(task: &Value, push_uris: &[String]) -> Option<FirmwareUpdate> {
-    let percent = percent(task.get("PercentComplete").and_then(Value::as_u64));
-    let is_undone = percent.is_some_and(|percent| percent < 100);
-    let state = text(task, "TaskState")
-        .filter(|state| !state.is_empty())
-        .or_else(|| is_undone.then(|| "state not reported".to_owned()))?;
-    let messages = Messages::of(task);
-    if is_one_of(&state, ENDED) || !is_update(task, &messages, push_uris) {
-        return None;
+/// What a job does, by its kind; by its name, if its kind says nothing.
+fn kind_or_name(kind: &str, job: &Value) -> Said {
+    match vendor::is_update_job(kind) {
+        Some(true) => Said::Update,
+        Some(false) => Said::Other,
+        None => said(&text(job, "Name").unwrap_or_default()),
     }
-    let waits = is_one_of(&state, WAITING) || vendor::is_scheduled(&messages);
-    let last = messages.0.last().map(|message| match &*message.text {
+}
+
+/// How far a task is, and what it does; `None`: it has ended. A task without a state that is not done is at work.
+struct Alive {
+    state: String,
+    percent: Option<u8>,
+    messages: Messages,
+    work: Said,
+}
+
+impl Alive {
+    fn of(task: &Value, push_uris: &[String]) -> Option<Self> {
+        let percent = percent(task.get("PercentComplete").and_then(Value::as_u64));
+        let is_undone = percent.is_some_and(|percent| percent < 100);
+        let state = text(task, "TaskState")
+            .filter(|state| !state.is_empty())
+            .or_else(|| is_undone.then(|| "state not reported".to_owned()))?;
+        if has_ended(&state) {
+            return None;
+        }
+        let messages = Messages::of(task);
+        Some(Self {
+            work: work(task, &messages, push_uris),
+            state,
+            percent,
+            messages,
+        })
+    }
+
+    fn waits(&self) -> bool {
+        is_one_of(&self.state, WAITING) || vendor::is_scheduled(&self.messages)
+    }
+}
+
+/// Why it is not known whether a task at work is an update; `None`: it is known, or it is not at work.
+pub(super) fn opaque_task(task: &Value, push_uris: &[String]) -> Option<String> {
+    let alive = Alive::of(task, push_uris)?;
+    let is_opaque = alive.work == Said::Nothing && !alive.waits();
+    is_opaque.then(|| {
+        let (id, state) = (id(task), words(Some(alive.state)));
+        format!("{id} is {state} and does not say what it does")
+    })
+}
+
+/// The update of a `Task`; `None`: it is none, or has ended.
+pub(super) fn of_task(task: &Value, push_uris: &[String]) -> Option<FirmwareUpdate> {
+    let alive = Alive::of(task, push_uris).filter(|alive| alive.work == Said::Update)?;
+    let last = alive.messages.0.last().map(|message| match &*message.text {
         "" => message.id.clone(),
         text => text.to_owned(),
     });
     Some(FirmwareUpdate {
         source: format!("task {}", id(task)),
         name: words(text(task, "Name")),
-        phase: match waits {
+        phase: match alive.waits() {
             true => UpdatePhase::AtNextStart,
             false => UpdatePhase::Running,
         },
-        state: words(Some(state)),
-        percent,
+        state: words(Some(alive.state)),
+        percent: alive.percent,
         message: words(last),
     })
 }
 
 /// The update of a job in a vendor's queue; `None`: it is none, or has ended.
 pub(super) fn of_job(job: &Value) -> Option<FirmwareUpdate> {
-    let kind = text(job, "JobType")?;
+    let kind = text(job, "JobType").unwrap_or_default();
     let state = text(job, "JobState")?;
-    let phase = vendor::job_phase(&state).filter(|_| vendor::is_update_job(&kind))?;
+    let is_update = kind_or_name(&kind, job) == Said::Update;
+    let phase = vendor::job_phase(&state).filter(|_| is_update)?;
     Some(FirmwareUpdate {
         source: format!("job {}", id(job)),
         name: words(text(job, "Name").or(Some(kind))),
@@ -145,6 +181,18 @@ pub(super) fn of_job(job: &Value) -> Option<FirmwareUpdate> {
         state: words(Some(state)),
         percent: percent(job.get("PercentComplete").and_then(Value::as_u64)),
         message: words(text(job, "Message")),
+    })
+}
+
+/// Why it is not known whether a job at work is an update; `None`: it is known, or it is not at work.
+pub(super) fn opaque_job(job: &Value) -> Option<String> {
+    let state = text(job, "JobState")?;
+    let kind = text(job, "JobType").unwrap_or_default();
+    let is_opaque = kind_or_name(&kind, job) == Said::Nothing
+        && vendor::job_phase(&state) == Some(UpdatePhase::Running);
+    is_opaque.then(|| {
+        let (id, state) = (id(job), words(Some(state)));
+        format!("{id} is {state} and does not say what it does")
     })
 }
 
@@ -198,7 +246,7 @@ pub(super) fn of_software(image: &Value) -> Option<FirmwareUpdate> {
 
 /// Whether a task or a job is at work, or waits for something; others have ended.
 pub(super) fn is_alive(member: &Value) -> bool {
-    let by_task = text(member, "TaskState").map(|state| !is_one_of(&state, ENDED));
+    let by_task = text(member, "TaskState").map(|state| !has_ended(&state));
     let by_job = || text(member, "JobState").map(|state| vendor::job_phase(&state).is_some());
     let by_queue = || text(member, "State").map(|state| vendor::queued_phase(&state).is_some());
     by_task.or_else(by_job).or_else(by_queue).unwrap_or(false)
@@ -230,7 +278,11 @@ pub(super) fn fuzz(body: &Value) {
         of_service(body),
         of_software(body),
     ];
-    let _ = is_alive(body);
+    let _ = (
+        is_alive(body),
+        opaque_task(body, &push_uris(body)),
+        opaque_job(body),
+    );
     for update in found.into_iter().flatten() {
         assert!(update.percent.is_none_or(|percent| percent <= 100));
         assert!(update.message.chars().count() <= MAX_WORDS + 3);
@@ -259,7 +311,7 @@ mod tests {
             let found = task(body.clone(), "Running").unwrap();
             assert_eq!(found.phase, UpdatePhase::Running, "{body}");
             assert_eq!(found.source, "task 7");
-            for ended in ENDED {
+            for ended in ENDED.iter().chain(ALSO_ENDED) {
                 assert_eq!(task(body.clone(), ended), None, "{body} {ended}");
             }
         }
@@ -348,6 +400,49 @@ mod tests {
             job("FirmwareUpdate", "Running").unwrap().source,
             "job JID_1"
         );
+    }
+
+    #[test]
+    fn task_of_an_ibmc_and_of_an_idrac_say_by_message_and_kind_what_they_do() {
+        let ibmc = json!({"Id": "1", "Name": "Upgarde Task", "TaskState": "Running", "Messages": {
+            "MessageId": "iBMC.1.0.FirmwareUpgradeComponent", "Message": "Upgrading the BMC."}});
+        let found = of_task(&ibmc, &[]).unwrap();
+        assert_eq!(
+            (found.phase, &*found.message),
+            (UpdatePhase::Running, "Upgrading the BMC.")
+        );
+        let idrac = |kind: &str| {
+            json!({"Id": "JID_1", "Name": "JID_1", "TaskState": "Running",
+                "Oem": {"Dell": {"JobType": kind, "JobState": "Running"}}})
+        };
+        assert!(of_task(&idrac("FirmwareUpdate"), &[]).is_some());
+        assert_eq!(of_task(&idrac("BIOSConfiguration"), &[]), None);
+        assert_eq!(opaque_task(&idrac("BIOSConfiguration"), &[]), None);
+        assert!(opaque_task(&idrac("Unknown"), &[]).is_some());
+    }
+
+    #[test]
+    fn work_that_does_not_say_what_it_does_is_not_known() {
+        let task = |name: &str, state: &str| json!({"Id": "7", "Name": name, "TaskState": state});
+        assert_eq!(
+            opaque_task(&task("Task 7", "Running"), &[]).as_deref(),
+            Some("7 is Running and does not say what it does")
+        );
+        for known in [
+            task("Task 7", "Completed"),
+            task("Task 7", "Pending"),
+            task("Collect logs", "Running"),
+            task("BIOS Update", "Running"),
+            json!({"Name": "Task 7", "TaskState": "Running", "Payload": {"TargetUri": "/redfish/v1/Systems/1/Actions/x"}}),
+        ] {
+            assert_eq!(opaque_task(&known, &[]), None, "{known}");
+        }
+        let job = |kind: &str, name: &str| json!({"Id": "J", "JobType": kind, "Name": name, "JobState": "Running"});
+        assert!(of_job(&job("", "Firmware Update: BIOS")).is_some());
+        assert!(of_job(&job("Unknown", "Upload BIOS")).is_some());
+        assert_eq!(of_job(&job("BIOSConfiguration", "Flash BIOS")), None);
+        assert!(opaque_job(&job("Unknown", "Task")).is_some());
+        assert_eq!(opaque_job(&job("RAIDConfiguration", "Task")), None);
     }
 
     #[test]

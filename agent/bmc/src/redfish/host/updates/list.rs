@@ -5,7 +5,7 @@
 use serde_json::Value;
 use url::Url;
 
-use super::{MAX_MEMBERS, READING, Read, Survey, document, order, why};
+use super::{MAX_ENDED, MAX_MEMBERS, READING, Read, Survey, document, order, why};
 use crate::{
     FirmwareUpdate,
     redfish::protocol::{
@@ -16,8 +16,80 @@ use crate::{
 
 /// Pages of a collection that are read.
 const MAX_PAGES: usize = 4;
-/// Members of an expanded collection that are looked at.
-const MAX_EXPANDED: usize = 1024;
+
+/// A collection in which updates are looked for.
+#[derive(Clone, Copy)]
+pub(super) struct List<'a> {
+    what: &'static str,
+    path: &'a str,
+    /// Members that have ended, after which no more of a long list is read one by one.
+    most_ended: usize,
+    /// The property with the state of a member, and its values of members that have ended, for services that filter.
+    states: Option<(&'static str, &'static [&'static str])>,
+}
+
+impl<'a> List<'a> {
+    /// A list whose members end, and are numbered as they begin.
+    pub(super) fn new(what: &'static str, path: &'a str) -> Self {
+        Self {
+            what,
+            path,
+            most_ended: MAX_ENDED,
+            states: None,
+        }
+    }
+
+    /// Its members have states, of which these mean that a member has ended.
+    pub(super) fn of_states(self, property: &'static str, ended: &'static [&'static str]) -> Self {
+        Self {
+            states: Some((property, ended)),
+            ..self
+        }
+    }
+
+    /// Its members do not end: the first ones say nothing of others.
+    pub(super) fn with_all_alike(self) -> Self {
+        Self {
+            most_ended: MAX_MEMBERS,
+            ..self
+        }
+    }
+
+    /// The query for its members that have not ended (DSP0266, `$filter`); `None`: there is none.
+    fn filter(&self) -> Option<String> {
+        let (property, ended) = self.states?;
+        let each: Vec<String> = (ended.iter())
+            .map(|state| format!("{property} ne '{state}'"))
+            .collect();
+        Some(format!("$filter={}", each.join(" and ")))
+    }
+}
+
+/// What a member of a list is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    Update(FirmwareUpdate),
+    /// It is at work, and does not say on what.
+    Opaque(String),
+    /// It has ended, waits, or is no update.
+    Other,
+}
+
+impl Look {
+    pub(super) fn of(update: Option<FirmwareUpdate>) -> Self {
+        update.map_or(Self::Other, Self::Update)
+    }
+
+    pub(super) fn of_task(task: &Value, push_uris: &[String]) -> Self {
+        let opaque = || document::opaque_task(task, push_uris).map_or(Self::Other, Self::Opaque);
+        document::of_task(task, push_uris).map_or_else(opaque, Self::Update)
+    }
+
+    pub(super) fn of_job(job: &Value) -> Self {
+        let opaque = || document::opaque_job(job).map_or(Self::Other, Self::Opaque);
+        document::of_job(job).map_or_else(opaque, Self::Update)
+    }
+}
 
 /// A collection as far as it was read; bounded by the size of its pages.
 #[derive(Default)]
@@ -59,7 +131,7 @@ impl Survey<'_> {
 
     /// The pages of a collection, with its members where the service can include them; `None`: it cannot be read.
     async fn pages(&self, what: &str, path: &str) -> Option<Members> {
-        let expanded = match self.expand {
+        let expanded = match self.features.expand {
             Some(query) => self.expanded(&format!("{path}?{query}")).await,
             None => None,
         };
@@ -113,15 +185,10 @@ impl Survey<'_> {
     }
 
     /// Looks for updates among the members of a collection: in one request for each page where the service includes
-    /// them, otherwise the newest ones, until so many have ended.
-    pub(super) async fn members(
-        &self,
-        what: &str,
-        path: &str,
-        most_ended: usize,
-        update: impl Fn(&Value) -> Option<FirmwareUpdate>,
-    ) {
-        let Some(all) = self.pages(what, path).await else {
+    /// them; otherwise those that have not ended where it filters, and the newest ones, until so many have ended.
+    pub(super) async fn members(&self, list: List<'_>, look: impl Fn(&Value) -> Look) {
+        let what = list.what;
+        let Some(all) = self.pages(what, list.path).await else {
             return;
         };
         let more = if all.has_more { " and more" } else { "" };
@@ -129,7 +196,9 @@ impl Survey<'_> {
         if !all.documents.is_empty() {
             let newest = all.newest();
             let looked = newest.len();
-            self.add(newest.into_iter().filter_map(update));
+            for member in newest {
+                self.look(what, look(member));
+            }
             if looked < count {
                 self.cannot_read(what, &format!("{looked} of {count} were looked at"));
             }
@@ -138,24 +207,65 @@ impl Survey<'_> {
                 false => what.to_owned(),
             });
         }
-        let (mut read, mut ended) = (0, 0);
-        for link in order::newest_first(&all.links) {
-            if ended >= most_ended || read >= MAX_MEMBERS || self.is_running() {
+        let is_long = count > MAX_MEMBERS || all.has_more;
+        let alive = match is_long {
+            true => self.alive(&list).await.filter(|alive| alive.len() < count),
+            false => None,
+        };
+        let most_ended = if is_long {
+            list.most_ended
+        } else {
+            MAX_MEMBERS
+        };
+        let first = alive.iter().flatten().map(String::as_str);
+        let newest = order::newest_first(&all.links);
+        let mut asked: Vec<&str> = Vec::new();
+        let (mut ended, mut is_filter_right) = (0, true);
+        for link in first.chain(newest) {
+            if ended >= most_ended || asked.len() >= MAX_MEMBERS || self.is_running() {
                 break;
             }
-            read += 1;
+            if asked.contains(&link) {
+                continue;
+            }
+            asked.push(link);
             let member = match self.resolved(what, self.reader.resolve(link)) {
                 Some(url) => self.part(what, &url).await,
                 None => None,
             };
-            ended += usize::from(!member.as_ref().is_some_and(document::is_alive));
-            self.add(member.as_ref().and_then(&update));
+            let is_alive = member.as_ref().is_some_and(document::is_alive);
+            ended += usize::from(!is_alive);
+            let filtered = alive.as_deref().unwrap_or_default();
+            is_filter_right &= !is_alive || filtered.iter().any(|alive| alive == link);
+            self.look(what, member.as_ref().map_or(Look::Other, &look));
         }
-        let is_whole = read == count && !all.has_more;
+        let read = asked.len();
+        let is_alive_read = alive.as_ref().is_some_and(|alive| {
+            is_filter_right && alive.iter().all(|link| asked.contains(&link.as_str()))
+        });
+        let is_whole = read >= count && !all.has_more;
+        let are_all_asked = || all.links.iter().all(|link| asked.contains(&link.as_str()));
+        // What it ended early for is known.
+        if !is_alive_read && !self.is_running() && !are_all_asked() {
+            self.cannot_read(what, &format!("{read} of {count} were read"));
+        }
         self.is_read(match is_whole {
             true => what.to_owned(),
             false => format!("{what} ({read} of {count}{more})"),
         });
+    }
+
+    /// The members that have not ended, by a filter of the service; `None`: it has no filter, or it is not known that
+    /// these are all.
+    async fn alive(&self, list: &List<'_>) -> Option<Vec<String>> {
+        let query = list.filter().filter(|_| self.features.filter)?;
+        let (_, mut page) = self.expanded(&format!("{}?{query}", list.path)).await?;
+        let mut members = Members::default();
+        let has_more = text(&page, "Members@odata.nextLink").is_some();
+        members.add(&mut page);
+        let count = members.count.unwrap_or_default();
+        let is_all = !has_more && count.max(members.documents.len()) <= members.links.len();
+        is_all.then_some(members.links)
     }
 }
 
@@ -191,7 +301,6 @@ impl Members {
             .collect();
         order::places(&names)
             .filter_map(|place| self.documents.get(place))
-            .take(MAX_EXPANDED)
             .collect()
     }
 }
@@ -210,7 +319,7 @@ pub(in crate::redfish) fn fuzz(body: &Value) {
     let mut members = Members::default();
     members.add(&mut body.clone());
     assert!(order::newest_first(&members.links).count() == members.links.len());
-    assert!(members.newest().len() <= MAX_EXPANDED);
+    assert!(members.newest().len() <= members.listed());
     let _ = (
         vendor::job_queue(body),
         vendor::update_queue(body),
@@ -232,6 +341,14 @@ mod tests {
     }
 
     #[test]
+    fn filter_names_the_states_of_what_has_ended() {
+        let list = List::new("tasks", "/tasks").of_states("TaskState", &["Completed", "Killed"]);
+        let query = "$filter=TaskState ne 'Completed' and TaskState ne 'Killed'";
+        assert_eq!(list.filter().as_deref(), Some(query));
+        assert_eq!(List::new("jobs", "/jobs").filter(), None);
+    }
+
+    #[test]
     fn newest_members_of_a_long_list_are_looked_at_however_it_is_sorted() {
         for is_rising in [true, false] {
             let mut page = match is_rising {
@@ -241,7 +358,7 @@ mod tests {
             let mut all = Members::default();
             all.add(&mut page);
             let newest = all.newest();
-            assert_eq!((newest.len(), all.listed()), (MAX_EXPANDED, 5000));
+            assert_eq!((newest.len(), all.listed()), (5000, 5000));
             assert_eq!(newest[0]["Id"], "5000", "{is_rising}");
             let first = order::newest_first(&all.links).next();
             assert_eq!(first, Some("/tasks/5000"));

@@ -5,6 +5,7 @@
 
 mod document;
 mod list;
+mod names;
 mod order;
 
 use std::{
@@ -22,12 +23,13 @@ use tokio::{
 };
 use url::Url;
 
+use self::list::{List, Look};
 use super::{manager::managed_by, resources::Reader};
 use crate::{
     BmcError, ErrorKind, FirmwareUpdate, FirmwareUpdates,
     redfish::{
         protocol::{
-            document::{Root, link},
+            document::{Features, Root, link},
             errors,
             response::Answer,
         },
@@ -46,10 +48,13 @@ const MAX_MEMBERS: usize = 16;
 const MAX_MANAGERS: usize = 2;
 /// Tasks that are kept until it is known where images are pushed to.
 const MAX_UNDECIDED: usize = 64;
+/// Reasons that are kept; one is enough for not knowing.
+const MAX_UNREAD: usize = 16;
 /// Characters of a reason.
 const MAX_REASON: usize = 160;
 const READING: &str = "reading the updates of firmware";
 const LATE: &str = "not read in time";
+const TASKS: &str = "tasks";
 
 /// Reads the updates, ends early at the first one that runs, and at `limit` with what was read until then.
 ///
@@ -63,7 +68,7 @@ pub(super) async fn read(reader: Reader<'_>, limit: Duration) -> Result<Firmware
         reader,
         begun,
         until: begun + limit,
-        expand: root.features.expand,
+        features: root.features,
         asked: AtomicUsize::new(0),
         idle: Notify::new(),
         running: Notify::new(),
@@ -94,7 +99,7 @@ struct Survey<'a> {
     begun: Instant,
     /// No request is sent or waited for after this.
     until: Instant,
-    expand: Option<&'static str>,
+    features: Features,
     /// Requests without a response so far.
     asked: AtomicUsize,
     /// There is no such request.
@@ -178,6 +183,11 @@ impl Survey<'_> {
 
     /// The result of the reading.
     fn end(self) -> FirmwareUpdates {
+        // Where no UpdateService was read, nothing is known to be pushed to.
+        let undecided = std::mem::take(&mut self.found().undecided);
+        for task in &undecided {
+            self.look(TASKS, Look::of_task(task, &[]));
+        }
         if self.found().updates.silence.is_some() {
             self.count_silence();
         }
@@ -202,13 +212,15 @@ impl Survey<'_> {
             found.places = Some(places.clone());
             std::mem::take(&mut found.undecided)
         };
-        let update = |task| document::of_task(task, &places.push_uris);
-        self.add(undecided.iter().filter_map(update));
+        for task in &undecided {
+            self.look(TASKS, Look::of_task(task, &places.push_uris));
+        }
         if self.is_running() {
             return;
         }
         if let Some(queue) = vendor::update_queue(&service) {
-            self.members("queue of updates", &queue, MAX_ENDED, document::of_queued)
+            let list = List::new("queue of updates", &queue);
+            self.members(list, |task| Look::of(document::of_queued(task)))
                 .await;
         }
     }
@@ -217,22 +229,35 @@ impl Survey<'_> {
         if let Some(service) = self.document("TaskService", link_to).await
             && let Some(tasks) = link(&service, &["Tasks"])
         {
-            self.members("tasks", &tasks, MAX_ENDED, |task| self.of_task(task))
-                .await;
+            let list = List::new(TASKS, &tasks).of_states("TaskState", document::ENDED);
+            self.members(list, |task| self.of_task(task)).await;
         }
     }
 
-    fn of_task(&self, task: &Value) -> Option<FirmwareUpdate> {
+    fn of_task(&self, task: &Value) -> Look {
         let mut found = self.found();
         let Some(places) = &found.places else {
             let update = document::of_task(task, &[]);
-            let may_be = update.is_none() && document::is_alive(task);
-            if may_be && found.undecided.len() < MAX_UNDECIDED {
-                found.undecided.push(task.clone());
+            if update.is_some() || !document::is_alive(task) {
+                return Look::of(update);
             }
-            return update;
+            // What it is is decided once it is known where images are pushed to.
+            if found.undecided.len() < MAX_UNDECIDED {
+                found.undecided.push(task.clone());
+                return Look::of(None);
+            }
+            return Look::Opaque("too many are at work".to_owned());
         };
-        document::of_task(task, &places.push_uris)
+        Look::of_task(task, &places.push_uris)
+    }
+
+    /// Records what a member of a list is.
+    fn look(&self, what: &str, look: Look) {
+        match look {
+            Look::Update(update) => self.add([update]),
+            Look::Opaque(why) => self.cannot_read(what, &why),
+            Look::Other => {}
+        }
     }
 
     /// The system and its managers.
@@ -260,15 +285,15 @@ impl Survey<'_> {
             return;
         }
         if let Some(queue) = vendor::job_queue(&manager) {
-            self.members("jobs", &queue, MAX_ENDED, document::of_job)
-                .await;
+            let list = List::new("jobs", &queue);
+            self.members(list, Look::of_job).await;
         }
         // Other makes list dozens of components there, and report their updates as tasks or jobs.
         if vendor::is_openbmc(&manager)
             && let Some(inventory) = self.inventory(service)
         {
-            let what = "firmware inventory";
-            self.members(what, &inventory, MAX_MEMBERS, document::of_software)
+            let list = List::new("firmware inventory", &inventory).with_all_alike();
+            self.members(list, |image| Look::of(document::of_software(image)))
                 .await;
         }
     }
@@ -295,10 +320,9 @@ impl Survey<'_> {
 
     /// Records updates.
     fn add(&self, updates: impl IntoIterator<Item = FirmwareUpdate>) {
-        let updates: Vec<_> = updates.into_iter().collect();
-        {
+        for update in updates {
             let all = &mut self.found().updates.updates;
-            all.extend(updates);
+            all.push(update);
             // Those that wait must not push out one that runs.
             all.sort_by_key(|update| update.phase);
             all.truncate(crate::MAX_UPDATES);
@@ -328,7 +352,7 @@ impl Survey<'_> {
     fn cannot_read(&self, what: &str, why: &str) {
         let text = format!("{what}: {why}");
         let unread = &mut self.found().updates.unread;
-        if !unread.contains(&text) {
+        if unread.len() < MAX_UNREAD && !unread.contains(&text) {
             unread.push(text);
         }
     }

@@ -92,7 +92,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// An action. It never has a precondition; iDRAC10 rejects one with 412.
+    /// An action. It has no precondition unless the BMC requires one; iDRAC10 rejects one with 412.
     pub(crate) fn action(url: &'a Url, body: &Value) -> Self {
         let redirects = if is_idempotent(body) {
             Redirects::SameResource
@@ -103,6 +103,12 @@ impl<'a> Change<'a> {
             redirects,
             ..Self::new(Method::POST, url, body)
         }
+    }
+
+    /// The same with a precondition.
+    pub(in crate::redfish) fn on_condition(mut self, condition: Option<HeaderValue>) -> Self {
+        self.content.condition = condition;
+        self
     }
 
     /// Whether it may be sent again to a BMC that refused it without carrying it out.
@@ -147,15 +153,26 @@ const SILENT: Duration = Duration::from_secs(1);
 /// HTTP client of one BMC.
 pub(crate) struct Http {
     setup: Setup,
-    /// Has a connection for each request.
-    single: Client,
-    kept: Mutex<(Kept, Option<Client>)>,
+    slot: Mutex<Slot>,
     names: Mutex<Names>,
     base: Url,
     begun: Instant,
     /// Whether the BMC refuses uncompressed documents.
     wants_gzip: AtomicBool,
     pub(crate) reporter: Reporter,
+}
+
+/// The client of a BMC, and what is known of its connections. There is one at a time: a client takes as much memory as
+/// all else that is known of a BMC.
+struct Slot {
+    kept: Kept,
+    client: Option<OneClient>,
+}
+
+struct OneClient {
+    client: Client,
+    /// Whether it keeps a connection; otherwise it has one for each request.
+    keeps: bool,
 }
 
 /// What clients are made of.
@@ -168,8 +185,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// A client that keeps so many connections.
-    fn client(&self, idle: usize) -> Result<Client, reqwest::Error> {
+    fn client(&self, keeps: bool) -> Result<Client, reqwest::Error> {
         let mut builder = Client::builder();
         if !self.resolved.is_empty() {
             builder = builder.resolve_to_addrs(&self.host, &self.resolved);
@@ -189,7 +205,7 @@ impl Setup {
             .user_agent(concat!("rackhand/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(self.timeouts.connect)
             .timeout(self.timeouts.request)
-            .pool_max_idle_per_host(idle)
+            .pool_max_idle_per_host(usize::from(keeps))
             .pool_idle_timeout(kept::IDLE)
             .build()
     }
@@ -201,6 +217,16 @@ struct Chosen {
     keeps: bool,
     /// The limit of the request, if its connection may be one that is silent.
     limit: Option<Duration>,
+}
+
+impl Slot {
+    /// Closes the connection that is kept.
+    fn close(&mut self) {
+        self.kept.closed();
+        if self.client.as_ref().is_some_and(|one| one.keeps) {
+            self.client = None;
+        }
+    }
 }
 
 impl Http {
@@ -220,14 +246,15 @@ impl Http {
             resolved: resolved.collect(),
             timeouts: config.timeouts,
         };
-        // A kept connection may be dead, and the result of a command sent on it would be unknown.
-        let single = setup
-            .client(0)
+        let kept = Kept::new(config.keep_alive);
+        let keeps = kept.keeps(Duration::ZERO);
+        let client = setup
+            .client(keeps)
             .map_err(|_| wrong("the HTTP client cannot be set up".to_owned()))?;
+        let client = Some(OneClient { client, keeps });
         Ok(Self {
             setup,
-            single,
-            kept: Mutex::new((Kept::new(config.keep_alive), None)),
+            slot: Mutex::new(Slot { kept, client }),
             names: Mutex::default(),
             base,
             begun: Instant::now(),
@@ -237,31 +264,56 @@ impl Http {
     }
 
     /// The client of a request, and for a command closes the connection that reads have kept.
-    fn choose(&self, is_read: bool) -> Chosen {
-        let mut slot = self.kept();
-        let (kept, client) = &mut *slot;
+    fn choose(&self, is_read: bool) -> Result<Chosen, Failure> {
+        let mut slot = self.slot();
         let now = self.begun.elapsed();
-        if !is_read && kept.closes_for_commands() {
-            kept.closed();
-            *client = None;
+        if !is_read && slot.kept.closes_for_commands() {
+            slot.close();
         }
-        let single = self.alone();
-        if !is_read || !kept.keeps(now) {
-            return single;
-        }
-        if client.is_none() {
-            *client = self.setup.client(1).ok();
+        if !is_read || !slot.kept.keeps(now) {
+            // A kept connection may be dead, and the result of a command sent on it would be unknown.
+            return self.alone_of(&mut slot);
         }
         let timeouts = &self.setup.timeouts;
         let limit = timeouts.connect.min(timeouts.request / 2);
-        match client {
-            None => single,
-            Some(client) => Chosen {
-                client: client.clone(),
-                keeps: true,
-                limit: kept.may_be_used_again(now).then_some(limit),
-            },
+        Ok(Chosen {
+            client: self.client_of(&mut slot, true)?,
+            keeps: true,
+            limit: slot.kept.may_be_used_again(now).then_some(limit),
+        })
+    }
+
+    /// The client of the slot, which is replaced if it is of the other kind.
+    fn client_of(&self, slot: &mut Slot, keeps: bool) -> Result<Client, Failure> {
+        if let Some(one) = slot.client.as_ref().filter(|one| one.keeps == keeps) {
+            return Ok(one.client.clone());
         }
+        slot.client = None;
+        let client = self.setup.client(keeps);
+        let client = client.map_err(|error| Failure::of(&error))?;
+        slot.client = Some(OneClient {
+            client: client.clone(),
+            keeps,
+        });
+        Ok(client)
+    }
+
+    /// A connection for one request, beside one that is kept.
+    fn alone_of(&self, slot: &mut Slot) -> Result<Chosen, Failure> {
+        let is_kept = slot.client.as_ref().is_some_and(|one| one.keeps)
+            && slot.kept.keeps(self.begun.elapsed());
+        let client = match is_kept {
+            true => {
+                let client = self.setup.client(false);
+                client.map_err(|error| Failure::of(&error))?
+            }
+            false => self.client_of(slot, false)?,
+        };
+        Ok(Chosen {
+            client,
+            keeps: false,
+            limit: None,
+        })
     }
 
     /// Records the result of a read over a connection that is left open. Returns whether the read is repeated over
@@ -270,16 +322,15 @@ impl Http {
         if !chosen.keeps {
             return false;
         }
-        let mut slot = self.kept();
-        let (kept, client) = &mut *slot;
+        let mut slot = self.slot();
         let now = self.begun.elapsed();
         let failure = match result {
             Ok(answer) if answer.closes() => {
-                kept.closed();
+                slot.kept.closed();
                 return false;
             }
             Ok(_) => {
-                kept.answered(now);
+                slot.kept.answered(now);
                 return false;
             }
             Err(failure) => failure,
@@ -287,21 +338,18 @@ impl Http {
         if chosen.limit.is_none() || !(failure.reset || failure.is_timeout()) {
             return false;
         }
-        kept.closed();
-        *client = None;
+        slot.close();
         true
     }
 
     /// No code panics while it holds this lock, so its data are consistent.
-    fn kept(&self) -> MutexGuard<'_, (Kept, Option<Client>)> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Closes the connection that reads have kept.
     pub(super) fn close_kept(&self) {
-        let mut slot = self.kept();
-        slot.0.closed();
-        slot.1 = None;
+        self.slot().close();
     }
 
     /// The URL of a reference in a document; it must have the origin of this BMC.
@@ -417,14 +465,14 @@ impl Http {
         credentials: &Credentials,
     ) -> Result<Answer, BmcError> {
         let now = self.begun.elapsed();
-        let was_kept = self.kept().0.keeps(now);
+        let was_kept = self.slot().kept.keeps(now);
         self.close_kept();
         let request = (Method::GET, url, credentials);
-        let result = self.exchange_by(&self.alone(), request, None).await;
+        let result = self.exchange_alone(request, None).await;
         let answer = result.map_err(|failure| failure.into_error(&self.reporter, false))?;
         let asked = [normal_path(url.path())];
         if was_kept && self.names().other(&asked, &answer).is_none() {
-            self.kept().0.failed(now);
+            self.slot().kept.failed(now);
         }
         Ok(answer)
     }
@@ -447,7 +495,7 @@ impl Http {
 
     /// One read that no silent connection makes shorter.
     async fn read_beside(&self, url: &Url, credentials: &Credentials) -> Result<Answer, Failure> {
-        let chosen = self.choose(true);
+        let chosen = self.choose(true)?;
         let Some(limit) = chosen.limit else {
             let request = (Method::GET, url, credentials);
             let result = self.exchange_by(&chosen, request, None).await;
@@ -459,7 +507,6 @@ impl Http {
             keeps: true,
             limit: None,
         };
-        let alone = self.alone();
         let request = || (Method::GET, url, credentials);
         let mut first = pin!(self.exchange_by(&unlimited, request(), None));
         let begun = timeout(limit.min(SILENT), &mut first).await;
@@ -467,11 +514,11 @@ impl Http {
             if !self.settle(&chosen, &result) {
                 return result;
             }
-            let result = self.exchange_by(&alone, request(), None).await;
+            let result = self.exchange_alone(request(), None).await;
             self.prove(&result);
             return result;
         }
-        let mut second = pin!(self.exchange_by(&alone, request(), None));
+        let mut second = pin!(self.exchange_alone(request(), None));
         let (result, is_first) = tokio::select! {
             result = &mut first => match result {
                 Ok(answer) => (Ok(answer), true),
@@ -491,15 +538,6 @@ impl Http {
         result
     }
 
-    /// A connection for one request.
-    fn alone(&self) -> Chosen {
-        Chosen {
-            client: self.single.clone(),
-            keeps: false,
-            limit: None,
-        }
-    }
-
     /// No code panics while it holds this lock, so its data are consistent.
     fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
@@ -509,7 +547,7 @@ impl Http {
     /// all has not shown that it breaks kept connections.
     fn prove(&self, result: &Result<Answer, Failure>) {
         if result.is_ok() {
-            self.kept().0.failed(self.begun.elapsed());
+            self.slot().kept.failed(self.begun.elapsed());
         }
     }
 
@@ -616,7 +654,7 @@ impl Http {
         content: Option<Content>,
         limit: Option<Duration>,
     ) -> Result<Answer, Failure> {
-        let mut chosen = self.choose(method == Method::GET);
+        let mut chosen = self.choose(method == Method::GET)?;
         let limit = limit.map(|limit| limit.max(self.setup.timeouts.request));
         chosen.limit = chosen.limit.or(limit);
         let request = (method.clone(), url, credentials);
@@ -626,9 +664,19 @@ impl Http {
         }
         // It was a read, over a connection that the BMC does not use again.
         let request = (method, url, credentials);
-        let result = self.exchange_by(&self.alone(), request, content).await;
+        let result = self.exchange_alone(request, content).await;
         self.prove(&result);
         result
+    }
+
+    /// Sends a request over a connection of its own.
+    async fn exchange_alone(
+        &self,
+        request: (Method, &Url, &Credentials),
+        content: Option<Content>,
+    ) -> Result<Answer, Failure> {
+        let chosen = self.alone_of(&mut self.slot())?;
+        self.exchange_by(&chosen, request, content).await
     }
 
     async fn exchange_by(

@@ -10,7 +10,10 @@ use std::sync::{Arc, OnceLock};
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, PeerMisbehaved, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    client::{
+        Resumption,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
@@ -18,13 +21,16 @@ use sha2::{Digest, Sha256};
 
 use super::trust::{Trust, TrustError, fingerprint};
 
+/// TLS sessions that are remembered of a server. Each client has one server, and the default has room for 32.
+const SESSIONS: usize = 8;
+
 /// A client configuration for TLS 1.2 and 1.3 that verifies certificates by `trust`.
 pub(super) fn client_config(trust: &Trust) -> Result<ClientConfig, TrustError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| TrustError::Setup(error.to_string()))?;
-    Ok(match trust {
+    let mut config = match trust {
         Trust::System => builder
             .with_root_certificates(system_roots()?)
             .with_no_client_auth(),
@@ -42,7 +48,9 @@ pub(super) fn client_config(trust: &Trust) -> Result<ClientConfig, TrustError> {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate { provider }))
             .with_no_client_auth(),
-    })
+    };
+    config.resumption = Resumption::in_memory_sessions(SESSIONS);
+    Ok(config)
 }
 
 /// The root certificates of the operating system, read once per process.

@@ -3,6 +3,7 @@
 
 mod interruption;
 mod outcome;
+mod system;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,8 +15,8 @@ use rackhand_agent_core::{
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, FirmwareUpdates, PowerCommand, PowerReading, PowerState,
     operation::{
-        self, Expected, Goal, Hooks, OffProof, Operation, OperationRequest, Past, Proof, Signal,
-        Stopped,
+        self, Expected, Goal, Hooks, OffProof, Operation, OperationRequest, Past, Permit, Proof,
+        Signal, Stopped,
     },
 };
 use rackhand_proto::{
@@ -161,8 +162,18 @@ impl Run {
         let begun = self.handle.begun;
         let mut request = self.request.clone();
         request.timing.button_after = self.button_after().await;
+        let remembered = self.remembered().await;
+        if let Some(system) = &remembered {
+            request.expected = system::expected(system);
+        }
         let report = operation::run_since(begun, bmc.as_ref(), request, &mut hooks).await;
-        self.outcome_of(&report, hooks.stop_cause)
+        let mut outcome = self.outcome_of(&report, hooks.stop_cause);
+        if outcome.code() == v1::OutcomeCode::IdentityMismatch
+            && let Some(system) = &remembered
+        {
+            outcome.message = format!("{}; {}", outcome.message, system::origin(system));
+        }
+        outcome
     }
 }
 
@@ -314,28 +325,31 @@ impl Hooks for RunHooks<'_> {
         self.call.as_ref().is_some_and(Call::must_yield)
     }
 
-    fn is_permitted(&self, command: PowerCommand) -> bool {
-        command.leads_to() != Some(PowerState::On)
-            || self.run.target.pdu().is_none()
-            || self.pdu_turn.is_some_and(|at| at.elapsed() < PDU_TURN)
-    }
-
-    async fn permit(&mut self, _command: PowerCommand) {
-        let Some(pdu) = self.run.target.pdu() else {
-            return;
+    async fn permit(&mut self, command: PowerCommand, permit: Permit) -> bool {
+        let run = self.run;
+        let is_on = command.leads_to() == Some(PowerState::On);
+        let Some(pdu) = run.target.pdu().filter(|_| is_on) else {
+            return true;
         };
+        if self.pdu_turn.is_some_and(|at| at.elapsed() < PDU_TURN) {
+            return true;
+        }
+        if permit == Permit::Now {
+            return false;
+        }
         let OperationContext {
             power_on_stagger,
             settings,
             ..
-        } = &*self.run.context;
+        } = &*run.context;
         let interval = || settings.load().staging.of(pdu);
-        let report = |rest, ahead| self.run.report_wait(pdu, rest, ahead);
+        let report = |rest, ahead| run.report_wait(pdu, rest, ahead);
         tokio::select! {
             () = power_on_stagger.wait(pdu, interval, report) => {
                 self.pdu_turn = Some(Instant::now());
+                true
             }
-            () = self.run.interruption.wait() => {}
+            () = run.interruption.wait() => false,
         }
     }
 

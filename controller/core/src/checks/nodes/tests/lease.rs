@@ -15,6 +15,7 @@ fn lease_is_taken_only_if_free_or_expired() {
     let step = |lease: Option<&HeldLease>, now| lease_step(lease, "me", at(now));
     let taken = LeaseStep::Taken {
         holder: "other".into(),
+        until: at(60),
     };
     let over = LeaseStep::Take { transitions: 4 };
     assert_eq!(step(None, 0), LeaseStep::Create);

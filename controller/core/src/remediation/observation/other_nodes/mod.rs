@@ -124,10 +124,12 @@ pub enum NodeComparison {
 }
 
 /// How the Nodes are compared for the next decision (F14): live before the first power-off of an attempt, before
-/// each later one that nothing was moved for, and before the taint, which may be recorded as ours with its step.
+/// each later one that nothing was moved for, and before the taint is recorded as ours, which may be with the confirmed
+/// off. `is_read`: the BMC was read since the end of the operation was known, see
+/// [`Shell::read_since_end`](super::super::Shell::read_since_end).
 pub fn node_comparison(
     state: Option<&State>,
-    operation: Option<&OperationView>,
+    (operation, is_read): (Option<&OperationView>, bool),
     workload: &WorkloadView,
     now: Timestamp,
 ) -> NodeComparison {
@@ -145,6 +147,9 @@ pub fn node_comparison(
         Step::PoweringOff | Step::AwaitingConfirmation
             if s.attempt.taint.is_none() && operation.is_none() && is_due =>
         {
+            NodeComparison::Live
+        }
+        Step::PoweringOff if s.attempt.taint.is_none() && is_read && is_quiet => {
             NodeComparison::Live
         }
         Step::ConfirmingOff if s.attempt.node.is_none() => NodeComparison::Live,

@@ -197,9 +197,9 @@ fn f14_nodes_are_compared_live_before_the_off_and_the_taint() {
         ..State::new(at(0))
     };
     let not_joined = WorkloadView::NotJoined;
-    let comparison = |s: &State| node_comparison(Some(s), None, &not_joined, at(1));
+    let comparison = |s: &State| node_comparison(Some(s), (None, false), &not_joined, at(1));
     assert_eq!(
-        node_comparison(None, None, &not_joined, at(1)),
+        node_comparison(None, (None, false), &not_joined, at(1)),
         NodeComparison::Indexed
     );
     for step in [Step::Holding, Step::PoweringOff, Step::Tainting] {
@@ -215,7 +215,7 @@ fn f14_nodes_are_compared_live_before_the_off_and_the_taint() {
     // Not in each reading of a running operation, nor once the taint may be set.
     let running = Some(OperationView::Running);
     let off = state(Step::PoweringOff);
-    let while_running = node_comparison(Some(&off), running.as_ref(), &not_joined, at(1));
+    let while_running = node_comparison(Some(&off), (running.as_ref(), false), &not_joined, at(1));
     assert_eq!(while_running, NodeComparison::None);
     for step in [Step::PoweringOff, Step::Tainting] {
         let mut s = state(step);

@@ -223,7 +223,7 @@ fn needed_by_write(before: &State, after: &State) -> Needed {
         // The power-off, the taint, the drain and the removal of the taint are decided on readings of their own.
         (Step::Holding, Step::PoweringOff)
             | (Step::PoweringOff, Step::ConfirmingOff)
-            | (Step::ConfirmingOff, Step::Tainting)
+            | (Step::ConfirmingOff, Step::Tainting | Step::Draining)
             | (Step::Tainting, Step::Draining)
             | (Step::PoweringOn, Step::Booting | Step::Restoring)
             | (Step::Booting, Step::Restoring)

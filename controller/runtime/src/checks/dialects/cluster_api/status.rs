@@ -18,6 +18,7 @@ use crate::{
         api::ApiError,
         conditions::{NewCondition, both_lists},
         object::{Key, Kind, api},
+        time_slice::beside,
     },
 };
 
@@ -85,8 +86,9 @@ pub(super) async fn check_status(
         });
     }
     let lists = both_lists(object, view.shape, &old, &new, &gone, now);
-    let counts = counts(view, summary);
-    let mut latest = object.clone();
+    let named = summary.targets.as_ref().map_or(0, Vec::len);
+    let counts = beside(named, || counts(view, summary));
+    let mut latest = entry.object.clone();
     let closing = !gate.open
         && view
             .condition(REMEDIATION_ALLOWED)
@@ -103,7 +105,7 @@ pub(super) async fn check_status(
             status.extend(counts);
         }
         match patch_check(context, Kind::MachineHealthCheck, key, body).await? {
-            Some(object) => latest = object,
+            Some(object) => latest = object.into(),
             None => return Ok(()),
         }
     }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     NodeCheck, NodeHealthChecks, Parts, Timer, facts,
-    leases::lease_name,
+    leases::node_of_lease,
     mhc_conflict::{Fact, OpenShift},
     rules,
     watches::{self, Find, Watch, WatchEvent},
@@ -25,6 +25,7 @@ use crate::{
     store::{
         index::Index,
         object::{Key, Kind},
+        time_slice::beside,
     },
 };
 
@@ -102,9 +103,11 @@ impl NodeHealthChecks {
 
     /// Marks the checks that are remediating the Node of a Lease for evaluation.
     fn lease_changed(&mut self, lease: &str) {
+        let Some(node) = node_of_lease(lease) else {
+            return;
+        };
         for (key, check) in &self.checks {
-            let mut nodes = check.memory.nodes.keys();
-            if nodes.any(|node| lease_name(node) == lease) {
+            if check.memory.nodes.contains_key(node) {
                 self.dirty.insert(key.clone());
             }
         }
@@ -238,15 +241,18 @@ impl NodeHealthChecks {
         let now = Timestamp::now();
         let mut fleet = Fleet::new(Check::clone(&check), now);
         let (index, local) = (&engine.context.index, Key::local());
-        for name in index.node_names(&local) {
-            if let Some(seen) = index.seen_node(&local, &name) {
-                let selected = view.selector.matches(kube::ResourceExt::labels(&*seen));
-                fleet.put_node(Arc::new(facts::node(&seen)), selected, now);
+        let names = index.node_names(&local);
+        beside(names.len(), || {
+            for name in names {
+                if let Some(seen) = index.seen_node(&local, &name) {
+                    let selected = view.selector.matches(kube::ResourceExt::labels(&*seen));
+                    fleet.put_node(Arc::new(facts::node(&seen)), selected, now);
+                }
             }
-        }
-        for (_, _, remediation) in self.external.all() {
-            fleet.put_remediation(remediation);
-        }
+            for (_, _, remediation) in self.external.all() {
+                fleet.put_remediation(remediation);
+            }
+        });
         engine.arm(key, None);
         let references: Arc<[NodeTemplateRef]> = rules::templates(view).into();
         let (mut actions, mut disabled) = Default::default();

@@ -56,6 +56,11 @@ pub(crate) fn lease_name(node: &str) -> String {
     format!("node-{}", node.to_lowercase())
 }
 
+/// The Node of a Lease of this name; `None` if it is of none. Names of Nodes have no capitals.
+pub(super) fn node_of_lease(lease: &str) -> Option<&str> {
+    lease.strip_prefix("node-")
+}
+
 /// The Lease of a Node, for messages.
 pub(crate) fn lease_of(node: &str) -> String {
     format!("Lease {MEDIK8S_LEASE_NAMESPACE}/{}", lease_name(node))
@@ -92,7 +97,7 @@ impl NodeLease<'_> {
             .and_then(|l| l.spec.clone())
             .unwrap_or_default();
         match step {
-            LeaseStep::Taken { holder } => return Ok(Taken::Refused(holder, found)),
+            LeaseStep::Taken { holder, .. } => return Ok(Taken::Refused(holder, found)),
             LeaseStep::Renew if anew => {
                 spec = self.fresh(&me, spec.lease_transitions.unwrap_or(0), now);
             }

@@ -51,6 +51,7 @@ use crate::{
         api::ApiError,
         index::Change,
         object::{Key, Kind},
+        time_slice::beside,
     },
 };
 use dispatch::Done;
@@ -76,6 +77,13 @@ pub(in crate::checks) struct NodeCheck {
     /// Actions by Node that the last evaluation has requested and that have not begun.
     actions: BTreeMap<Arc<str>, Vec<Action>>,
     dry_run: bool,
+}
+
+impl NodeCheck {
+    /// How many Nodes an evaluation considers one by one.
+    fn considered(&self) -> usize {
+        self.fleet.considered().max(self.memory.nodes.len())
+    }
 }
 
 /// Timers of this dialect.
@@ -140,14 +148,18 @@ impl Dialect for NodeHealthChecks {
         if changes.contains(&Change::Workload(local.clone())) {
             self.read_connection(&engine.context.index);
         }
-        for change in changes {
-            match change {
-                Change::Object(Kind::NodeHealthCheck, key) => self.refresh(engine, &key),
-                Change::Object(Kind::HostMaintenance, _) => self.evaluate_all(),
-                Change::Node(cluster, node) if cluster == local => self.node_changed(engine, &node),
-                _ => {}
+        beside(changes.len(), || {
+            for change in changes {
+                match change {
+                    Change::Object(Kind::NodeHealthCheck, key) => self.refresh(engine, &key),
+                    Change::Object(Kind::HostMaintenance, _) => self.evaluate_all(),
+                    Change::Node(cluster, node) if cluster == local => {
+                        self.node_changed(engine, &node);
+                    }
+                    _ => {}
+                }
             }
-        }
+        });
     }
 
     fn resync(&mut self, engine: &mut Parts, check: &Key) {
@@ -200,7 +212,8 @@ impl Dialect for NodeHealthChecks {
 
     fn evaluate(&mut self, engine: &mut Parts) {
         while let Some(check) = self.dirty.pop_first() {
-            self.evaluate_check(engine, &check);
+            let nodes = self.checks.get(&check).map_or(0, NodeCheck::considered);
+            beside(nodes, || self.evaluate_check(engine, &check));
         }
     }
 
@@ -267,7 +280,8 @@ impl Dialect for NodeHealthChecks {
         check: &Key,
         (object, memory): &Self::Status,
     ) -> Result<(), ApiError> {
-        let body = status::body(object, memory, Timestamp::now());
+        let named = memory.nodes.len();
+        let body = beside(named, || status::body(object, memory, Timestamp::now()));
         let written = status_writer::patch_check(context, Self::CHECK, check, body);
         written.await.map(drop)
     }

@@ -13,13 +13,15 @@ use rackhand_api::names::{
     MAINTENANCE_FINALIZER, MEDIK8S_NODE_NAME_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
     WATCH_FILTER_LABEL, kinds,
 };
-use rackhand_core::maintenance::{LED_LIT_FOR, MaintenanceAction, MaintenanceDecision, Mark};
+use rackhand_core::maintenance::{
+    LED_LIT_FOR, MaintenanceAction, MaintenanceDecision, Mark, skip_value,
+};
 use serde_json::{Value, json};
 
 use super::{
     Maintenances, lease,
-    memory::Memory,
-    observe::{Seen, skip_value},
+    memory::{Change, Memory},
+    observe::Seen,
     resolve::Subject,
 };
 use crate::{
@@ -52,15 +54,11 @@ pub(super) async fn act(
                 create(context, key, stored, &seen.subject).await
             }
             MaintenanceAction::UpdateRemediation => update(context, key, stored).await,
-            MaintenanceAction::Set(mark) if memory.is_refused(*mark, now) => Ok(()),
             _ => {
                 let whose = (key, stored.meta.uid.as_str());
                 take_back_or_set(context, memory, whose, seen, *action, now).await
             }
         };
-        if let MaintenanceAction::Set(mark) = action {
-            memory.tried(*mark, &done, now);
-        }
         first = first.and(done);
     }
     first
@@ -68,6 +66,30 @@ pub(super) async fn act(
 
 /// What needs no more of the maintenance than its name and UID, so that it is done for one that is gone as well.
 pub(super) async fn take_back_or_set(
+    context: &Maintenances,
+    memory: &mut Memory,
+    (key, uid): (&Key, &str),
+    seen: &Seen,
+    action: MaintenanceAction,
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    let change = match action {
+        MaintenanceAction::Set(mark) => Some((mark, Change::Set)),
+        MaintenanceAction::TakeBack(mark) => Some((mark, Change::TakeBack)),
+        _ => None,
+    };
+    if change.is_some_and(|change| memory.has_failed(change, now)) {
+        return Ok(());
+    }
+    let whose = (key, uid);
+    let done = carry_out(context, memory, whose, seen, action, now).await;
+    if let Some(change) = change {
+        memory.tried(change, &done, now);
+    }
+    done
+}
+
+async fn carry_out(
     context: &Maintenances,
     memory: &mut Memory,
     (key, uid): (&Key, &str),
@@ -296,7 +318,8 @@ pub(super) fn is_outdated(stored: &StoredMaintenance, remediation: &DynamicObjec
     let wanted = changeable(stored);
     let made = &remediation.data["spec"]["strategy"];
     !wanted.is_null()
-        && (made["evictionPolicy"] != wanted["evictionPolicy"]
+        && (wanted.get("type").is_some_and(|kind| made["type"] != *kind)
+            || made["evictionPolicy"] != wanted["evictionPolicy"]
             || made["timeouts"]["softOffSeconds"] != wanted["timeouts"]["softOffSeconds"])
 }
 
@@ -304,13 +327,18 @@ pub(super) fn is_outdated(stored: &StoredMaintenance, remediation: &DynamicObjec
 /// decided as it began.
 fn changeable(stored: &StoredMaintenance) -> Value {
     let strategy = strategy(stored);
-    match strategy.is_null() {
-        true => strategy,
-        false => json!({
-            "evictionPolicy": strategy["evictionPolicy"],
-            "timeouts": { "softOffSeconds": strategy["timeouts"]["softOffSeconds"] },
-        }),
+    if strategy.is_null() {
+        return strategy;
     }
+    let mut changeable = json!({
+        "evictionPolicy": strategy["evictionPolicy"],
+        "timeouts": { "softOffSeconds": strategy["timeouts"]["softOffSeconds"] },
+    });
+    // A host that was to be left on may be switched after all, never the other way round.
+    if stored.spec.as_ref().is_ok_and(|(spec, _)| spec.power_off) {
+        changeable["type"] = strategy["type"].clone();
+    }
+    changeable
 }
 
 /// Changes the strategy of the remediation to that of the spec.
@@ -401,7 +429,7 @@ async fn mark(
     let Some(entry) = found else {
         return Ok(());
     };
-    let ours = skip_value(key);
+    let ours = skip_value(&key.to_string());
     let present = entry.object.annotations().get(SKIP_REMEDIATION_ANNOTATION);
     let mut annotations = json!({ MAINTENANCE_ANNOTATION: uid });
     match (uid, present) {

@@ -101,7 +101,7 @@ fn only_what_may_be_changed_while_it_runs_is_compared_with_the_remediation() {
     ] {
         assert!(is_outdated(&stored(&changed), &body), "{changed}");
         let patch = changeable(&stored(&changed));
-        assert!(patch["type"].is_null(), "{patch}");
+        assert_eq!(patch["type"], "PowerOff", "{patch}");
         assert!(patch["timeouts"]["evictionSeconds"].is_null(), "{patch}");
     }
     for other in [
@@ -113,19 +113,43 @@ fn only_what_may_be_changed_while_it_runs_is_compared_with_the_remediation() {
 }
 
 #[test]
-fn mark_that_was_refused_is_told_until_it_is_set_and_not_tried_at_once() {
+fn only_a_host_that_was_left_on_is_switched_after_all() {
+    let on = stored(&json!({ "node": "n1", "reason": "fan", "powerOff": false }));
+    let off = stored(&json!({ "node": "n1", "reason": "fan", "powerOff": true }));
+    let body =
+        |stored: &StoredMaintenance| remediation_body(&key(), stored, &subject(), None, None);
+    assert!(!is_outdated(&on, &body(&on)));
+    assert!(is_outdated(&off, &body(&on)), "a person has changed it");
+    assert_eq!(changeable(&off)["type"], "PowerOff");
+    assert!(!is_outdated(&on, &body(&off)));
+    assert!(changeable(&on)["type"].is_null());
+}
+
+#[test]
+fn failed_change_of_a_mark_is_told_until_it_is_done_and_not_tried_at_once() {
     let at = |second| Timestamp::from_second(second).unwrap();
     let mut memory = Memory::default();
-    let refused = || Err(ApiError::other("Machine ns/m", "no"));
-    memory.tried(Mark::LocatorLED, &refused(), at(0));
-    assert_eq!(memory.mark_refused(), None, "no check heeds a LED");
-    memory.tried(Mark::SkipRemediation, &refused(), at(0));
-    assert_eq!(memory.mark_refused().as_deref(), Some("Machine ns/m: no"));
-    assert!(memory.is_refused(Mark::SkipRemediation, at(4)));
-    // It was left out.
-    memory.tried(Mark::SkipRemediation, &Ok(()), at(4));
-    assert!(memory.mark_refused().is_some());
-    assert!(!memory.is_refused(Mark::SkipRemediation, at(5)));
-    memory.tried(Mark::SkipRemediation, &Ok(()), at(5));
-    assert_eq!(memory.mark_refused(), None);
+    let skip = Mark::SkipRemediation;
+    for (change, other) in [
+        (Change::Set, Change::TakeBack),
+        (Change::TakeBack, Change::Set),
+    ] {
+        let of = |memory: &Memory, now| {
+            let all = memory.failed_marks(at(now));
+            let map = match change {
+                Change::Set => all.set,
+                Change::TakeBack => all.take_back,
+            };
+            map.get(&skip).cloned()
+        };
+        let refused = Err(ApiError::other("Machine ns/m", "no"));
+        memory.tried((skip, change), &refused, at(0));
+        assert_eq!(of(&memory, 4).as_deref(), Some("Machine ns/m: no"));
+        assert!(memory.has_failed((skip, change), at(4)));
+        assert!(!memory.has_failed((skip, other), at(4)));
+        assert!(!memory.has_failed((skip, change), at(5)));
+        assert_eq!(of(&memory, 100), None, "nobody wants it any more");
+        memory.tried((skip, change), &Ok(()), at(5));
+        assert_eq!(of(&memory, 6), None);
+    }
 }

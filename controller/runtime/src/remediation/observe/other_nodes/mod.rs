@@ -41,11 +41,12 @@ struct Candidate {
     named: NamedHost,
 }
 
-/// Compares the Nodes of the cluster with the host, as the next decision needs it.
+/// Compares the Nodes of the cluster with the host, as the next decision needs it. `operation`: with whether the BMC was
+/// read since its end.
 pub(super) async fn compare(
     scope: &Scope,
     subject: &Subject<'_>,
-    operation: Option<&OperationView>,
+    operation: (Option<&OperationView>, bool),
     now: Timestamp,
 ) -> OtherNodes {
     let comparison = node_comparison(subject.state, operation, subject.workload, now);

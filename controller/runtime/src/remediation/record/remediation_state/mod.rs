@@ -4,14 +4,14 @@
 //! its name is the UID of the remediation: what was copied, moved or made by somebody else has none. A write fails
 //! if the object has changed since it was read, so that a deposed leader cannot reset a state.
 
-mod sweep;
+pub(super) mod sweep;
 
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::kinds::remediation_state::NodeBackup;
 use rackhand_core::remediation::State;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{RecordStore, Scope, state_format};
+use super::{RecordStore, Scope, displayed_state::displayed_state, state_format};
 use crate::{
     remediation::{
         engine::ReconcileError,
@@ -19,9 +19,10 @@ use crate::{
     },
     store::{
         api::ApiError,
-        index::Index,
+        index::{Entry, Index},
+        live_remediations::finalizer,
         object::{Key, Kind},
-        remediation::RemediationId,
+        remediation::{RemediationId, RemediationObject},
     },
 };
 
@@ -99,7 +100,8 @@ pub(in crate::remediation) fn node_backup(index: &Index, uid: &str) -> Option<No
     serde_json::from_value(saved.clone()).ok()
 }
 
-/// Reads the state at the start and after a failed write, live: a watch that lags would show an earlier one.
+/// Reads the state at the start and after a failed write, live: a watch that lags would show an earlier one. Where it
+/// shows none, and nothing in the remediation tells of one, the first write tells whether there is one.
 pub(in crate::remediation) async fn load_state(
     scope: &Scope,
     memory: &mut Memory,
@@ -107,11 +109,28 @@ pub(in crate::remediation) async fn load_state(
     if memory.shell.loaded {
         return Ok(());
     }
+    if is_new(scope, memory) && memory.shell.assume_unrecorded() {
+        return Ok(());
+    }
     let found = scope.context.records.read((&scope.id, &scope.uid)).await?;
     let stored = memory.record.intact(found.as_ref());
     memory.record.put(found);
     let read = memory.shell.read_state(stored);
     read.map_err(|why| ApiError::other(scope.id.to_string(), why).into())
+}
+
+/// Whether the remediation looks as if nobody had worked on it: it has neither our finalizer nor a copy, and the index
+/// has no record of it.
+fn is_new(scope: &Scope, memory: &Memory) -> bool {
+    let kind = scope.id.kind;
+    let has_none = |entry: &Entry<RemediationObject>| {
+        let ours = finalizer(kind);
+        let is_ours = |f: &String| f == ours;
+        !entry.object.finalizers().iter().any(is_ours)
+            && matches!(displayed_state(kind, &entry.object), Ok(None))
+    };
+    memory.snapshot.object.as_ref().is_some_and(has_none)
+        && scope.context.index.remediation_state(&scope.uid).is_none()
 }
 
 /// The state in the index, if it is what this process wrote or a later one.
@@ -162,7 +181,9 @@ impl RecordStore {
         value: Value,
     ) -> Result<(), ReconcileError> {
         let next = memory.record.sequence.saturating_add(1);
-        let change = json!({ field: value, "sequence": next });
+        // `json!` would copy the state.
+        let fields = [(field, value), ("sequence", next.into())];
+        let change = Value::from_iter(fields);
         let of = (&scope.id, scope.uid.as_str());
         match self.put(of, memory.record.object.as_ref(), change).await {
             Ok(written) => {

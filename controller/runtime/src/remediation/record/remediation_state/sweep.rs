@@ -20,6 +20,8 @@ use crate::store::{
 const INTERVAL: Duration = Duration::from_secs(60);
 /// Deletions of one search.
 const AT_ONCE: usize = 100;
+/// Deletions in flight. Each takes two calls, and hundreds of remediations may end at once, whose deletion matters more.
+pub(in crate::remediation::record) const DELETIONS: usize = 4;
 
 impl RecordStore {
     /// Deletes the RemediationStates of remediations in this namespace, or in all, that are gone, until `cancel`.
@@ -48,6 +50,8 @@ impl RecordStore {
         object: &DynamicObject,
     ) -> Result<(), ApiError> {
         let uid = object.name_any();
+        // It is never closed.
+        let _place = self.deletions.acquire().await.ok();
         let found = self
             .served
             .find(&self.client, id.kind.group(), id.kind.kind());

@@ -131,6 +131,70 @@ async fn f12_watch_that_lags_does_not_hide_the_record() {
     assert!(fixture.index.remediation_state("uid-r1").is_some());
 }
 
+/// A remediation on which nobody seems to have worked. The watch shows no record of it.
+async fn unshown(step: Step) -> Fixture {
+    let fixture = Fixture::new(&state(step)).await;
+    let bare = json!({ "metadata": { "finalizers": null }, "status": null });
+    fixture.objects.change(REMEDIATION, &bare);
+    fixture.watch(Kind::PowerRemediation, REMEDIATION);
+    let key = Key::new("", "uid-r1");
+    fixture.index.delete(Kind::RemediationState, &key);
+    fixture
+}
+
+fn reads_of_record(fixture: &Fixture) -> usize {
+    let reads = fixture.objects.reads.lock();
+    reads.iter().filter(|path| path.as_str() == STATE).count()
+}
+
+#[tokio::test]
+async fn record_of_a_new_remediation_is_created_without_being_read() {
+    let fixture = unshown(Step::Pending).await;
+    fixture.objects.remove(STATE);
+    let mut engine = fixture.engine();
+    turn(&mut engine).await;
+    assert_eq!(step_recorded(&fixture).as_deref(), Some("Pending"));
+    assert_eq!(reads_of_record(&fixture), 0);
+}
+
+#[tokio::test]
+async fn f12_record_that_only_the_api_server_has_is_read_once_its_creation_fails() {
+    let fixture = unshown(Step::Draining).await;
+    let mut engine = fixture.engine();
+    let created = Box::pin(engine.run_once()).await;
+    assert!(created.is_err(), "there is one");
+    assert_eq!(step_recorded(&fixture).as_deref(), Some("Draining"));
+    assert_eq!(reads_of_record(&fixture), 0);
+    turn(&mut engine).await;
+    assert_eq!(reads_of_record(&fixture), 1);
+    assert_eq!(step_recorded(&fixture).as_deref(), Some("Draining"));
+    let copy = fixture.objects.get(REMEDIATION).unwrap();
+    let step = copy.pointer("/status/step");
+    assert_eq!(
+        step,
+        Some(&json!("Draining")),
+        "the copy is that of the record: {copy}"
+    );
+}
+
+#[tokio::test]
+async fn f12_deleted_remediation_without_a_shown_record_reads_it_before_it_ends() {
+    let fixture = unshown(Step::Draining).await;
+    let deleted = json!({ "metadata": {
+        "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["somebody/else"],
+    }});
+    fixture.objects.change(REMEDIATION, &deleted);
+    fixture.watch(Kind::PowerRemediation, REMEDIATION);
+    let mut engine = fixture.engine();
+    turn(&mut engine).await;
+    turn(&mut engine).await;
+    assert_eq!(reads_of_record(&fixture), 1);
+    assert_eq!(
+        engine.memory.shell.state.map(|s| s.step),
+        Some(Step::Draining)
+    );
+}
+
 #[tokio::test]
 async fn f7_record_of_a_deposed_leader_is_refused() {
     let fixture = Fixture::new(&state(Step::Draining)).await;

@@ -158,6 +158,8 @@ fn conditions(old: &[StatusCondition], f: &Facts<'_>) -> Vec<StatusCondition> {
             | Reason::EvictionBlocked(_)
             | Reason::EvictionWaits(_)
     );
+    // A host that was emptied is kept so, and something may be left on it after all.
+    let is_open = !ended || step == Step::Evicted;
     let overdue = !ended && f.until.is_some_and(|until| until <= f.now);
     let holds = |yes: bool| {
         if yes {
@@ -172,7 +174,7 @@ fn conditions(old: &[StatusCondition], f: &Facts<'_>) -> Vec<StatusCondition> {
         (FENCED, holds(is_off)),
     ];
     for (name, yes) in [
-        (BLOCKED, !ended && f.reason.is_blocked()),
+        (BLOCKED, is_open && f.reason.is_blocked()),
         (FENCE_UNCONFIRMED, unconfirmed),
         (DRAIN_BLOCKED, drain),
         (OVERDUE, overdue),
@@ -208,7 +210,12 @@ pub(in crate::remediation) fn attempts(state: &State) -> Vec<Attempt> {
             started_at: to_second(state.attempt.started),
             powered_off_at: state.attempt.off.as_ref().map(|off| to_second(off.at())),
             drained_at: state.attempt.drained.map(to_second),
+            pods_evicted: (state.attempt.eviction.as_ref())
+                .and_then(|eviction| count(eviction.evicted)),
+            evicted_pod_names: (state.attempt.eviction.as_ref())
+                .map_or_else(Vec::new, |eviction| eviction.pods.clone()),
             pods_deleted: count(state.attempt.pods_deleted),
+            deleted_pod_names: state.attempt.deleted_pods.clone(),
             powered_on_at: state.attempt.on.map(to_second),
             finished_at: None,
             failed_step: None,
@@ -234,7 +241,10 @@ fn ended(record: &AttemptRecord) -> Attempt {
         started_at: to_second(record.started),
         powered_off_at: record.off.map(to_second),
         drained_at: record.drained.map(to_second),
+        pods_evicted: count(record.pods_evicted),
+        evicted_pod_names: record.evicted_pods.clone(),
         pods_deleted: count(record.pods_deleted),
+        deleted_pod_names: record.deleted_pods.clone(),
         powered_on_at: record.on.map(to_second),
         finished_at: Some(to_second(record.ended)),
         failed_step: record.step.filter(|_| failed),

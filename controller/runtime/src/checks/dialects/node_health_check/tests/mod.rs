@@ -1,6 +1,7 @@
 //! The engine with a fake API server, which records the requests, their number and their order.
 
 mod fixture;
+mod stalls;
 mod watches;
 
 use std::time::Duration;

@@ -1,0 +1,8 @@
+//! Power commands, and what BMCs answer to them.
+
+mod actions;
+mod chassis;
+mod commands;
+mod readings;
+mod refusals;
+mod tasks;

@@ -1,0 +1,75 @@
+//! F5: which system the BMC of an operation manages, where nothing but earlier operations tells.
+
+use crate::kit::*;
+use rackhand_bmc::{PowerState, SystemIdentity};
+use rackhand_proto::v1::{self, FailureKind, OutcomeCode};
+
+fn system(serial: &str) -> SystemIdentity {
+    SystemIdentity {
+        serial: Some(serial.to_owned()),
+        ..SystemIdentity::default()
+    }
+}
+
+#[tokio::test]
+async fn f5_bmc_that_manages_another_system_than_before_is_not_commanded() {
+    let site = Site::new(1);
+    let bmc = site.bmcs.of(1);
+    *bmc.identity.lock().unwrap() = system("SN-1");
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    begin(&mut client, off("a", "node-1")).await.unwrap();
+    let first = outcome(&mut client, "a").await;
+    assert_eq!(first.code(), OutcomeCode::Confirmed, "{first:?}");
+    agent.shutdown().await;
+
+    // From its first reading on it answers for another one, which only the journal tells.
+    *bmc.identity.lock().unwrap() = system("SN-2");
+    bmc.set(PowerState::On);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    let requests = [off("b", "node-1"), on("c", "node-1")];
+    for request in requests {
+        let id = request.operation_id.clone();
+        begin(&mut client, request).await.unwrap();
+        let refused = outcome(&mut client, &id).await;
+        assert_eq!(refused.code(), OutcomeCode::IdentityMismatch, "{refused:?}");
+        assert_eq!(refused.failure.unwrap().kind(), FailureKind::Identity);
+        for said in ["SN-1", "SN-2", "operation a of ", "inventory"] {
+            assert!(refused.message.contains(said), "{}", refused.message);
+        }
+    }
+    assert_eq!(bmc.commands(), (1, 0));
+
+    // Who says which system it is decides.
+    let known = v1::BeginRequest {
+        expect: Some(v1::SystemIdentity {
+            serial: "SN-2".to_owned(),
+            ..v1::SystemIdentity::default()
+        }),
+        ..off("d", "node-1")
+    };
+    begin(&mut client, known).await.unwrap();
+    let meant = outcome(&mut client, "d").await;
+    assert_eq!(meant.code(), OutcomeCode::Confirmed, "{meant:?}");
+    // That is what the next one goes by.
+    begin(&mut client, on("e", "node-1")).await.unwrap();
+    let on = outcome(&mut client, "e").await;
+    assert_eq!(on.code(), OutcomeCode::Confirmed, "{on:?}");
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn f5_system_of_another_host_is_not_remembered() {
+    let site = Site::new(2);
+    *site.bmcs.of(1).identity.lock().unwrap() = system("SN-1");
+    *site.bmcs.of(2).identity.lock().unwrap() = system("SN-2");
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    begin(&mut client, off("a", "node-1")).await.unwrap();
+    outcome(&mut client, "a").await;
+    begin(&mut client, off("b", "node-2")).await.unwrap();
+    let other = outcome(&mut client, "b").await;
+    assert_eq!(other.code(), OutcomeCode::Confirmed, "{other:?}");
+    agent.shutdown().await;
+}

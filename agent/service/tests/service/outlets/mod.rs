@@ -1,0 +1,4 @@
+//! Outlets of hosts.
+
+mod shared;
+mod switching;

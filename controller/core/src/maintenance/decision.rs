@@ -1,0 +1,121 @@
+//! What a decision about a maintenance says: the reason, what is recorded, and what is done.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{MaintenancePhase, MaintenanceRecord, Mark};
+
+/// Why a maintenance is where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(description = "")]
+pub enum MaintenanceReason {
+    /// It has just been created.
+    Started,
+    /// No host can be found for it.
+    TargetNotFound,
+    /// Another maintenance of the same host comes first.
+    Queued,
+    /// Another controller's health check would act on the host.
+    CheckWouldAct,
+    /// Another holder has medik8s' Lease of the Node.
+    NodeLeaseHeld,
+    /// Its remediation waits.
+    RemediationWaits,
+    /// Its remediation is made anew.
+    MadeAnew,
+    /// The marks are being set by which health checks leave the host alone.
+    SettingMarks,
+    /// A mark cannot be set, so nothing is evicted or switched.
+    MarkRefused,
+    /// The Node is cordoned, and its pods leave.
+    Evicting,
+    /// The host is switched off, and what is left moves.
+    PoweringOff,
+    /// The host can be worked on.
+    Parked,
+    /// It was deleted.
+    Deleted,
+    /// Its time is over.
+    TimeOver,
+    /// Somebody has deleted its remediation.
+    RemediationDeleted,
+    /// Its remediation has failed.
+    RemediationFailed,
+    /// Its remediation is gone, and has left its taint on the Node.
+    TaintLeft,
+    /// Its remediation is gone, and its cordon is still on the Node.
+    CordonLeft,
+    /// Its remediation is gone, and its hold on the host is not released.
+    HoldLeft,
+    /// A mark cannot be taken back.
+    MarkLeft,
+}
+
+impl MaintenanceReason {
+    /// The reason as one word.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Started => "Started",
+            Self::TargetNotFound => "TargetNotFound",
+            Self::Queued => "Queued",
+            Self::CheckWouldAct => "CheckWouldAct",
+            Self::NodeLeaseHeld => "NodeLeaseHeld",
+            Self::RemediationWaits => "RemediationWaits",
+            Self::MadeAnew => "MadeAnew",
+            Self::SettingMarks => "SettingMarks",
+            Self::MarkRefused => "MarkRefused",
+            Self::Evicting => "Evicting",
+            Self::PoweringOff => "PoweringOff",
+            Self::Parked => "Parked",
+            Self::Deleted => "Deleted",
+            Self::TimeOver => "TimeOver",
+            Self::RemediationDeleted => "RemediationDeleted",
+            Self::RemediationFailed => "RemediationFailed",
+            Self::TaintLeft => "TaintLeft",
+            Self::CordonLeft => "CordonLeft",
+            Self::HoldLeft => "HoldLeft",
+            Self::MarkLeft => "MarkLeft",
+        }
+    }
+}
+
+/// One thing that is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MaintenanceAction {
+    /// Put our finalizer on the object.
+    AddFinalizer,
+    /// Take our finalizer off the object.
+    RemoveFinalizer,
+    /// Create the remediation.
+    CreateRemediation,
+    /// Delete the remediation.
+    DeleteRemediation,
+    /// Change the strategy of the remediation to that of the spec.
+    UpdateRemediation,
+    /// Set or renew a mark.
+    Set(Mark),
+    /// Take a mark back.
+    TakeBack(Mark),
+}
+
+/// What is recorded, and what is done once it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaintenanceDecision {
+    /// The phase that people see.
+    pub phase: MaintenancePhase,
+    /// Why, as one word.
+    pub reason: MaintenanceReason,
+    /// What happens, to which host, and what is next.
+    pub message: String,
+    /// What is recorded before anything is done.
+    pub record: MaintenanceRecord,
+    /// What may be in place after what is done.
+    pub in_place: Vec<Mark>,
+    /// Until when the locator LED may be lit after what is done.
+    pub led_until: Option<Timestamp>,
+    /// When the maintenance ends, as far as that is known.
+    pub ends: Option<Timestamp>,
+    /// What is done. The order is that of the list; each is idempotent.
+    pub actions: Vec<MaintenanceAction>,
+}

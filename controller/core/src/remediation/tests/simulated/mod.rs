@@ -1,0 +1,14 @@
+//! Whole runs in a simulated world with faults, and the driver in place of the engine.
+
+mod agents;
+mod bmc;
+mod crash;
+pub(super) mod driver;
+pub(super) mod faults;
+mod interleavings;
+mod invariants;
+mod observe;
+mod random_runs;
+pub(super) mod world;
+
+use super::*;
