@@ -10,12 +10,11 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    actions::Fault,
     checks,
     election::Election,
     explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
     rack,
-    setting::Setting,
+    remediation::{actions::Fault, setting::Setting},
     small,
 };
 

@@ -12,11 +12,13 @@ use stateright::{Checker, HasDiscoveries, Model};
 use crate::{
     checks,
     election::Election,
-    liveness::{self, healed, next_of_healed},
+    remediation::{
+        liveness::{self, healed, next_of_healed},
+        setting::Setting,
+        story,
+        world::World,
+    },
     replay::steps,
-    setting::Setting,
-    story,
-    world::World,
 };
 
 /// Actions that are told of a run that does not end.

@@ -6,36 +6,13 @@
 //! with a budget of faults. Nothing of the decisions is copied here: the model only observes, carries out,
 //! and lets things fail. The world [`rack`] has two agents, and their journals on disks that fail.
 
-pub mod actions;
-pub mod agent;
-pub mod breakage;
-pub mod causes;
 pub mod checks;
-mod controller;
-pub mod copies;
 pub mod copy_on_write;
 pub mod deep;
 pub mod election;
-pub mod evictions;
 pub mod explore;
-mod fingerprint;
-pub mod judge;
-pub mod lists;
-pub mod liveness;
-pub mod maintenance;
-pub mod observe;
-pub mod operation;
-pub mod other_host;
-pub mod outlets;
-pub mod owner;
-pub mod policies;
 pub mod rack;
+pub mod remediation;
 pub mod replay;
-pub mod restore;
-pub mod setting;
-pub mod signals;
 pub mod small;
-pub mod story;
 pub mod time;
-pub mod triggers;
-pub mod world;

@@ -5,15 +5,13 @@
 use std::time::Duration;
 
 use rackhand_model::{
-    actions::Fault,
-    breakage::Breakage,
-    causes, checks, copies, deep,
+    checks, deep,
     election::{Broken, Election},
     explore::{Bounds, Cut, Report, explore, explore_checks, explore_election},
-    lists, maintenance, policies, rack,
+    rack,
+    remediation::{actions::Fault, breakage::Breakage, setting::Setting},
     replay::replay,
-    setting::Setting,
-    signals, small, triggers,
+    small::{self, causes, copies, lists, maintenance, policies, signals, triggers},
 };
 
 #[track_caller]

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     explore::{Bounds, Report, explore_model},
-    liveness::{self, Ends, Next},
+    remediation::liveness::{self, Ends, Next},
 };
 
 /// Tries of the operations of a remediation that are followed.

@@ -20,7 +20,7 @@ use super::{
     agent::{Agent, Disk, End, Process},
     world::{Call, ELECTION, HOST, Message, Rack},
 };
-use crate::liveness::HASHER;
+use crate::remediation::liveness::HASHER;
 
 impl Hash for Rack {
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -7,12 +7,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use rackhand_model::{
-    breakage::Breakage,
     checks,
     election::{Broken, Election},
     explore::{Cut, Report, explore, explore_checks, explore_election},
     rack,
-    setting::Setting,
+    remediation::{breakage::Breakage, setting::Setting},
     small,
 };
 

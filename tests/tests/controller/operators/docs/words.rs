@@ -76,7 +76,7 @@ const WITHOUT_REQUESTS: [&str; 10] = [
     "controller/runtime/src/history",
     "controller/runtime/src/orphaned_holds",
     "tests/model/src/checks",
-    "tests/model/src/copies",
+    "tests/model/src/small/copies",
 ];
 /// Names about the annotation of a Machine, about a stop, and about calls to an API server.
 const NAMES_OF_REQUESTS: [&str; 7] = [

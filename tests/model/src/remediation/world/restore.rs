@@ -9,11 +9,12 @@ use std::time::Duration;
 use rackhand_core::remediation::{LeftHoldAction, State, Taint, left_hold};
 
 use crate::{
-    breakage::Breakage,
     copy_on_write::CopyOnWrite,
-    observe::policy,
-    operation::is_for_left_hold,
-    world::{Object, UID, World},
+    remediation::{
+        breakage::Breakage,
+        observe::policy,
+        world::{Object, UID, World, operation::is_for_left_hold},
+    },
 };
 
 /// What can be restored.

@@ -18,10 +18,12 @@ use rackhand_agent_core::{
 use rackhand_core::remediation::{EntryProgress, JournalEntry};
 
 use crate::{
-    operation::{End, Op, Phase, Run, is_interrupt},
-    outlets::is_of_outlets,
+    remediation::world::{
+        UID,
+        operation::{End, Op, Phase, Run, is_interrupt},
+        outlets::is_of_outlets,
+    },
     time::{NOW, shift},
-    world::UID,
 };
 
 /// The election of the controllers.

@@ -34,12 +34,14 @@ use rackhand_core::remediation::{
 };
 
 use crate::{
-    agent::{Agent, ELECTION, HOST, Ledger},
-    evictions::Leaving,
-    operation::{Run, is_interrupt},
-    restore::Backup,
+    remediation::world::{
+        Held, Object, Process, World,
+        agent::{Agent, ELECTION, HOST, Ledger},
+        evictions::Leaving,
+        operation::{Run, is_interrupt},
+        restore::Backup,
+    },
     time::{NOW, until},
-    world::{Held, Object, Process, World},
 };
 
 /// The least time that a pin must reach ahead to begin an operation: the shorter deadline of both

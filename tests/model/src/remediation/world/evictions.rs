@@ -9,10 +9,12 @@ use rackhand_core::remediation::{
 };
 
 use crate::{
-    breakage::Breakage,
-    judge::Wrong,
+    remediation::{
+        breakage::Breakage,
+        judge::Wrong,
+        world::{Registration, UID, World},
+    },
     time::NOW,
-    world::{Registration, UID, World},
 };
 
 /// Time for the pods to leave: some polls, so that few states differ only in their times.
@@ -209,7 +211,7 @@ impl World {
 
     /// The controller reads the Node live and asks for the eviction of these pods, if that is still the same.
     pub(crate) fn evicts(&mut self, node: &str, pods: &[PodRef], breakage: Option<Breakage>) {
-        let live = crate::observe::node(self, &mut LeaseMemory::default());
+        let live = crate::remediation::observe::node(self, &mut LeaseMemory::default());
         let is_guarded = breakage != Some(Breakage::EvictionUnguarded);
         if is_guarded && eviction_is_justified(Some(&live), node).is_err() {
             self.process.shell.node.forget();

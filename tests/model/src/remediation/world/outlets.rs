@@ -7,10 +7,12 @@
 use rackhand_agent_core::ledger::SiblingPower;
 use rackhand_core::remediation::{OUTLETS_PROTOCOL, PowerReading, PowerState, State};
 
-use crate::{
+use crate::remediation::{
     judge::Wrong,
-    operation::{End, reading},
-    world::{Power, World},
+    world::{
+        Power, World,
+        operation::{End, reading},
+    },
 };
 
 /// What is wrong with the BMC from the beginning, so that the outlets are needed, or must not be used.

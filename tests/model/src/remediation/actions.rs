@@ -3,13 +3,17 @@
 use rackhand_core::remediation::{Next, OperationEvent, Step, Taint};
 
 use crate::{
-    breakage::Breakage,
-    evictions::NodeCordon,
-    operation::{Phase, Run},
-    outlets::Outlets,
-    restore::Backup,
+    remediation::{
+        breakage::Breakage,
+        world::{
+            Flash, Power, Process, Registration, Sleep, World,
+            evictions::NodeCordon,
+            operation::{Phase, Run},
+            outlets::Outlets,
+            restore::Backup,
+        },
+    },
     time::until,
-    world::{Flash, Power, Process, Registration, Sleep, World},
 };
 
 /// A fault; each costs one of the budget.

@@ -3,10 +3,12 @@
 
 use rackhand_core::remediation::{OperationOutcome, OperationView, PowerReading, PowerState};
 
-use crate::{
+use crate::remediation::{
     judge::Wrong,
-    outlets::{Failure, Outlets},
-    world::World,
+    world::{
+        World,
+        outlets::{Failure, Outlets},
+    },
 };
 
 /// What the BMC reports, which is not the system UUID of our Node.

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use rackhand_core::remediation::State;
 use stateright::{Model, Property};
 
-use crate::{
+use crate::remediation::{
     actions::{Action, FAULTS, Fault},
     breakage::Breakage,
     judge::Wrong,
     liveness::{BOUND, Ends, healed, next_of_healed},
-    outlets::Failure,
-    restore::Backup,
-    world::{Flash, World},
+    world::{Flash, World, outlets::Failure, restore::Backup},
 };
 
 /// Failed tries of one operation that are followed; a BMC that is silent for ever is tried for ever.

@@ -5,9 +5,8 @@ use rackhand_core::remediation::{
 };
 
 use crate::{
-    evictions::NodeCordon,
+    remediation::world::{Held, Registration, UID, World, evictions::NodeCordon},
     time::NOW,
-    world::{Held, Registration, UID, World},
 };
 
 /// A rule that was broken by an act; states in which something is wrong are not continued.

@@ -2,11 +2,11 @@
 //!
 //! Both may do nothing for any time: a stopped owner is one whose turn does not come. Ironic forces a host back
 //! to the state that it has stored; on a held host only to off, because the power-on of a held host is
-//! [`crate::actions::Fault::Button`].
+//! [`crate::remediation::actions::Fault::Button`].
 
 use rackhand_core::remediation::{PowerDevice, RemediationOutcome, State};
 
-use crate::{
+use crate::remediation::{
     judge::Wrong,
     world::{Power, World},
 };

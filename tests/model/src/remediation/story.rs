@@ -3,13 +3,15 @@
 use rackhand_agent_core::ledger::RecordedOutcome;
 use rackhand_core::remediation::{Command, Next, PowerState, Taint};
 
-use crate::{
+use crate::remediation::{
     actions::{Action, Fault},
     observe::decide,
-    operation::{Phase, is_interrupt},
-    outlets::is_of_outlets,
     setting::Setting,
-    world::{Power, World},
+    world::{
+        Power, World,
+        operation::{Phase, is_interrupt},
+        outlets::is_of_outlets,
+    },
 };
 
 /// The lines of a path.

@@ -8,12 +8,16 @@ use rackhand_core::remediation::{
 };
 
 use crate::{
-    agent::HOST,
-    breakage::Breakage,
-    judge::Wrong,
-    outlets::{Failure, is_of_outlets, outlet_reading},
+    remediation::{
+        breakage::Breakage,
+        judge::Wrong,
+        world::{
+            BOOT_TAKES, Flash, Power, World,
+            agent::HOST,
+            outlets::{Failure, is_of_outlets, outlet_reading},
+        },
+    },
     time::{NOW, after, until},
-    world::{BOOT_TAKES, Flash, Power, World},
 };
 
 /// Seconds between two readings of an operation.

@@ -8,7 +8,7 @@ use std::{
 
 use ahash::RandomState;
 
-use crate::{
+use crate::remediation::{
     actions::Action,
     breakage::Breakage,
     world::{Registration, World},

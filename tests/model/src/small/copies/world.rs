@@ -15,7 +15,7 @@ use super::{
     observation::{NODE, host},
 };
 use crate::{
-    operation::reading,
+    remediation::world::operation::reading,
     time::{NOW, shift_state, until},
 };
 

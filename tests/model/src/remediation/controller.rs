@@ -10,14 +10,18 @@ use rackhand_core::remediation::{
 };
 
 use crate::{
-    agent::Beginning,
-    breakage::Breakage,
-    judge::Wrong,
-    observe::{decide, policy},
-    operation::{flash, is_interrupt, reading},
-    outlets::outlet_reading,
+    remediation::{
+        breakage::Breakage,
+        judge::Wrong,
+        observe::{decide, policy},
+        world::{
+            Changed, Flash, Held, Node, Power, Process, Sleep, World,
+            agent::Beginning,
+            operation::{flash, is_interrupt, reading},
+            outlets::outlet_reading,
+        },
+    },
     time::NOW,
-    world::{Changed, Flash, Held, Node, Power, Process, Sleep, World},
 };
 
 impl World {
@@ -113,7 +117,8 @@ impl World {
                     }
                     self.process.shell.done(command);
                     if is_of_node {
-                        let answer = crate::observe::node(self, &mut LeaseMemory::default());
+                        let answer =
+                            crate::remediation::observe::node(self, &mut LeaseMemory::default());
                         self.process.shell.node.changed(answer);
                     }
                 }
@@ -502,7 +507,7 @@ impl World {
     /// The checks immediately before pods are deleted: the age of the reading, and a live read of the Node.
     fn guard_deletion(&self, node: &str) -> Result<(), String> {
         self.process.shell.reading_stands(NOW)?;
-        let live = crate::observe::node(self, &mut LeaseMemory::default());
+        let live = crate::remediation::observe::node(self, &mut LeaseMemory::default());
         Ok(deletion_is_justified(Some(&live), node)?)
     }
 

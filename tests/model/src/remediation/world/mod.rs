@@ -1,6 +1,14 @@
 //! The state of the small world: the remediation object, the controller's memory, the host and its BMC,
 //! the agent, the Node and the pod.
 
+pub mod agent;
+pub mod evictions;
+pub mod operation;
+pub mod other_host;
+pub mod outlets;
+pub mod owner;
+pub mod restore;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
@@ -10,14 +18,18 @@ use rackhand_core::remediation::{
 };
 
 use crate::{
-    agent::Agent,
     copy_on_write::CopyOnWrite,
-    evictions::{Leaving, NodeCordon},
-    judge::Wrong,
-    other_host::OtherHost,
-    outlets::Outlets,
-    owner::Owner,
-    restore::Backup,
+    remediation::{
+        judge::Wrong,
+        world::{
+            agent::Agent,
+            evictions::{Leaving, NodeCordon},
+            other_host::OtherHost,
+            outlets::Outlets,
+            owner::Owner,
+            restore::Backup,
+        },
+    },
     time::{NOW, shift, shift_leases, shift_shell, shift_some, shift_state},
 };
 
@@ -431,7 +443,7 @@ impl World {
 
     /// Whether the Node has changed since the controller has read it, and its watch does not show that yet.
     pub(crate) fn is_watch_behind(&self) -> bool {
-        let now = crate::observe::node(self, &mut LeaseMemory::default());
+        let now = crate::remediation::observe::node(self, &mut LeaseMemory::default());
         let is_other = |read: &NodeFacts| {
             (
                 &read.uid,

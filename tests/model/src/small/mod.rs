@@ -1,14 +1,18 @@
 //! Small worlds, whose faults have no names: what they share as models for stateright, and the list of them.
 
+pub mod causes;
+pub mod copies;
+pub mod lists;
+pub mod maintenance;
+pub mod policies;
+pub mod signals;
+pub mod triggers;
+
 use std::{fmt::Debug, hash::Hash, marker::PhantomData};
 
 use stateright::{Model, Property};
 
-use crate::{
-    causes, copies,
-    explore::{Bounds, Report, explore_model},
-    lists, maintenance, policies, signals, triggers,
-};
+use crate::explore::{Bounds, Report, explore_model};
 
 /// A world that is explored with a number of faults, or with one fault on purpose.
 pub trait Small: Clone + Debug + Hash + PartialEq + Send + Sync + Sized + 'static {

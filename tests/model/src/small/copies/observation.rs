@@ -12,7 +12,7 @@ use rackhand_core::remediation::{
 };
 
 use super::world::{World, key, uid};
-use crate::{operation::reading, time::NOW};
+use crate::{remediation::world::operation::reading, time::NOW};
 
 pub(super) const NODE: &str = "node-7";
 

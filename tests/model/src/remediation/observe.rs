@@ -16,10 +16,11 @@ use rackhand_core::remediation::{
 };
 
 use crate::{
-    breakage::Breakage,
-    owner::Owner,
+    remediation::{
+        breakage::Breakage,
+        world::{Process, Registration, UID, World, owner::Owner},
+    },
     time::NOW,
-    world::{Process, Registration, UID, World},
 };
 
 /// Name of the Node.

@@ -13,14 +13,18 @@ use rackhand_core::remediation::{
 };
 
 use crate::{
-    actions::Fault,
-    judge::is_end,
-    observe::bound_pod,
-    operation::{Op, is_interrupt, reading},
-    outlets::outlet_reading,
-    setting::Setting,
+    remediation::{
+        actions::Fault,
+        judge::is_end,
+        observe::bound_pod,
+        setting::Setting,
+        world::{
+            UID, World,
+            operation::{Op, is_interrupt, reading},
+            outlets::outlet_reading,
+        },
+    },
     time::NOW,
-    world::{UID, World},
 };
 
 /// A fault on purpose.
