@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 
-use super::shared_list::Gap;
+use crate::watches::shared_list::Gap;
 
 /// What a call costs the API server beside the objects that it returns, in bytes of objects that it could encode
 /// meanwhile.
