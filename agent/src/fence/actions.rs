@@ -84,7 +84,7 @@ async fn on_device(settings: &Settings, device: &Device, log: &mut Log) -> Resul
             Ok(0)
         }
         Action::Diag => {
-            changed(device.change(Change::Diag, times).await?, log);
+            changed(&device.change(Change::Diag, times).await?, log);
             outln!("Success: diagnostic interrupt sent");
             Ok(0)
         }
@@ -101,11 +101,11 @@ async fn switch_off(device: &Device, settings: &Settings, log: &mut Log) -> Resu
     }
     log.info("switching off, until the BMC has reported exactly off twice");
     let off = device.change(Change::Off, &settings.times).await?;
-    Ok(changed(off, log))
+    Ok(changed(&off, log))
 }
 
 /// Whether a command was needed. What was not known when it was sent is a warning.
-fn changed(changed: Changed, log: &mut Log) -> bool {
+fn changed(changed: &Changed, log: &mut Log) -> bool {
     for why in &changed.updates_unknown {
         log.warn(&updates_unknown(why));
     }
@@ -117,7 +117,7 @@ async fn switch_on(device: &Device, settings: &Settings, log: &mut Log) -> Resul
     for attempt in 1..=settings.times.tries_on {
         log.info(&format!("switching on, attempt {attempt}"));
         match device.change(Change::On, &settings.times).await {
-            Ok(on) => return Ok(changed(on, log)),
+            Ok(on) => return Ok(changed(&on, log)),
             Err(error) => why = error,
         }
     }

@@ -19,8 +19,8 @@ async fn off_error(state: &str, reply: Reply) -> BmcError {
     let error = bmc.client().off().await.unwrap_err();
     // A denial without a reason may be one for a moment.
     let is_denial = error.kind == ErrorKind::Privilege && error.message.contains("(403)");
-    let is_repeated = is_denial && !error.message.contains("Insufficient")
-        || error.message.contains("If-Match");
+    let is_repeated =
+        is_denial && !error.message.contains("Insufficient") || error.message.contains("If-Match");
     let sent = 1 + usize::from(is_repeated);
     assert_eq!(bmc.count("POST", RESET), sent, "{error}");
     error
