@@ -51,7 +51,7 @@ pub(super) async fn list<W, T>(
     client: &Client,
     list: PagedList<'_>,
     names: BTreeSet<String>,
-    mut add: impl FnMut(W, &mut Answers<T>) -> Result<(), ApiError>,
+    mut add: impl FnMut(W, &mut Answers<T>),
 ) -> Result<(BTreeMap<String, T>, Size), ApiError>
 where
     W: DeserializeOwned,
@@ -77,7 +77,7 @@ where
                 if size.objects > most {
                     return Err(ApiError::other(what, "they are too many for one list"));
                 }
-                add(object, &mut answers)?;
+                add(object, &mut answers);
             }
             let next = page.metadata.next.filter(|token| !token.is_empty());
             answers.page(next.as_deref());

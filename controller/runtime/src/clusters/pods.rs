@@ -150,7 +150,13 @@ pub(super) async fn of_node(client: &Client, node: &str) -> Result<(NodePods, Si
         most: MOST_OF_NODE,
         limit: LIST_TIMEOUT,
     };
-    let (mut found, size) = pages::list(client, list, [node.to_owned()].into(), keep).await?;
+    let (mut found, size) = pages::list(
+        client,
+        list,
+        [node.to_owned()].into(),
+        |pod: SeenPod, nodes| keep(&pod, nodes),
+    )
+    .await?;
     Ok((found.remove(node).unwrap_or_default(), size))
 }
 
@@ -169,12 +175,11 @@ pub(super) async fn of_nodes(
         most,
         limit: SHARED_TIMEOUT,
     };
-    pages::list(client, list, nodes, keep).await
+    pages::list(client, list, nodes, |pod: SeenPod, nodes| keep(&pod, nodes)).await
 }
 
-fn keep(pod: SeenPod, nodes: &mut Answers<NodePods>) -> Result<(), ApiError> {
+fn keep(pod: &SeenPod, nodes: &mut Answers<NodePods>) {
     if let Some(of) = pod.node().and_then(|node| nodes.of(node)) {
-        of.add(&pod);
+        of.add(pod);
     }
-    Ok(())
 }

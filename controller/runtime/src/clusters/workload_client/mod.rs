@@ -291,7 +291,6 @@ async fn attached_to(
                 volume: volume.spec.source.persistent_volume_name,
             });
         }
-        Ok(())
     };
     let (found, _) = pages::list(client, list, nodes, keep).await?;
     Ok(found)

@@ -232,7 +232,6 @@ fn list_of_all<T: OfNode>(
                 if let Some(of) = answers.of(&name) {
                     *of = Some(object);
                 }
-                Ok(())
             };
             let asked = Instant::now();
             let listed = pages::list(&client, list, names, keep).await;

@@ -80,7 +80,7 @@ async fn read_live(
 ) -> (WorkloadView, Option<Timestamp>) {
     let (cluster, name, client) = match reachable(scope, target, removed).await {
         Ok(found) => found,
-        Err(view) => return (view, None),
+        Err(view) => return (*view, None),
     };
     let leases = scope.context.leases.memory(cluster);
     match client.node(name, &leases).await {
@@ -109,8 +109,8 @@ async fn reachable<'a>(
     scope: &Scope,
     target: &'a Target,
     removed: bool,
-) -> Result<(&'a Key, &'a str, ReadClient), WorkloadView> {
-    let unreachable = |why: String| Err(WorkloadView::Unreachable { why });
+) -> Result<(&'a Key, &'a str, ReadClient), Box<WorkloadView>> {
+    let unreachable = |why: String| Err(Box::new(WorkloadView::Unreachable { why }));
     let Some(cluster) = &target.cluster else {
         return unreachable(format!(
             "neither the Machine nor this object names a Cluster; label this object with \
@@ -119,12 +119,13 @@ async fn reachable<'a>(
     };
     if let Connection::Down(why) = scope.context.index.connection(cluster) {
         if removed {
-            return Err(removed_workload(scope, target, cluster, &why).await);
+            let view = removed_workload(scope, target, cluster, &why).await;
+            return Err(Box::new(view));
         }
         return unreachable(format!("cluster {cluster}: {why}"));
     }
     let Some(name) = &target.node else {
-        return Err(WorkloadView::NotJoined);
+        return Err(Box::new(WorkloadView::NotJoined));
     };
     match scope.context.workloads.get(cluster) {
         Some(client) => Ok((cluster, name.as_str(), client)),

@@ -134,7 +134,7 @@ async fn ask(
 ) -> Vec<Result<Option<(String, bool)>, String>> {
     let memory = &Mutex::default();
     let all = names.iter().map(|name| async move {
-        let read = client.node(name, &memory).await;
+        let read = client.node(name, memory).await;
         let read = read.map_err(|error| error.to_string())?;
         Ok(read
             .found
