@@ -80,9 +80,7 @@ pub(crate) async fn run(context: Maintenances, cancel: CancellationToken) {
                 tracing::warn!(maintenance = %key, %error, "trying again");
             }
         }
-        if let Err(error) = Box::pin(orphans.turn(&context, &ours)).await {
-            tracing::warn!(%error, "what maintenances that are gone have left is looked for again");
-        }
+        Box::pin(orphans.turn(&context, &ours)).await;
     }
 }
 
