@@ -119,3 +119,19 @@ pub struct MaintenanceDecision {
     /// What is done. The order is that of the list; each is idempotent.
     pub actions: Vec<MaintenanceAction>,
 }
+
+impl MaintenanceDecision {
+    /// Takes out the actions that set or renew a mark that health checks heed, and that the status records already, as
+    /// `recorded`. They are taken back by that record (F9), so they need not wait for the next one: medik8s' Lease would
+    /// expire while the status cannot be written.
+    #[must_use]
+    pub fn take_renewals(&mut self, recorded: &[Mark]) -> Vec<MaintenanceAction> {
+        let is_renewal = |action: &MaintenanceAction| match action {
+            MaintenanceAction::Set(mark) => mark.is_heeded() && recorded.contains(mark),
+            _ => false,
+        };
+        self.actions
+            .extract_if(.., |action| is_renewal(action))
+            .collect()
+    }
+}

@@ -213,3 +213,52 @@ fn led_that_cannot_be_lit_is_said_and_not_called_in_place() {
     assert!(d.message.contains("cannot be lit: the BMC has none"));
     assert!(!d.in_place.contains(&Mark::LocatorLED));
 }
+
+#[test]
+fn f9_only_marks_that_are_recorded_are_renewed_before_the_status_is_written() {
+    let expires = i64::try_from(LEASE_LASTS.as_secs()).unwrap();
+    let mut f = facts();
+    f.record.begun = true;
+    f.record.marked = true;
+    f.machine = MachineMark::InPart;
+    f.lease = LeaseMark::Ours { renewed: at(0) };
+    f.remediation = seen(Stage::Parked, false);
+    let (skip, lease) = (A::Set(Mark::SkipRemediation), A::Set(Mark::Lease));
+    let led = A::Set(Mark::LocatorLED);
+    // The LED has a time of its own, which is recorded first.
+    let all = [Mark::SkipRemediation, Mark::Lease, Mark::LocatorLED];
+    for (recorded, renewed, rest) in [
+        (&all[..], vec![skip, lease], vec![led]),
+        (&[Mark::Lease][..], vec![lease], vec![skip, led]),
+        (&[][..], vec![], vec![skip, lease, led]),
+    ] {
+        let mut d = decide(&f, at(expires - 1));
+        assert_eq!(d.take_renewals(recorded), renewed, "{recorded:?}");
+        assert_eq!(d.actions, rest, "{recorded:?}");
+    }
+    // While the host comes back too. What is taken back waits for its record.
+    f.deleting = true;
+    f.remediation = seen(Stage::Returning, true);
+    assert_eq!(decide(&f, at(expires - 1)).take_renewals(&all), [lease]);
+    f.remediation = RemediationSeen::Absent;
+    let mut d = decide(&f, at(expires - 1));
+    assert!(d.take_renewals(&all).is_empty() && d.actions.len() == 2);
+}
+
+#[test]
+fn f9_mark_that_cannot_be_taken_back_keeps_no_other_one_standing() {
+    let mut f = facts();
+    f.deleting = true;
+    f.record.begun = true;
+    f.machine = MachineMark::Ours;
+    f.lease = LeaseMark::Ours { renewed: at(0) };
+    f.led.until = Some(at(240));
+    let all = [Mark::SkipRemediation, Mark::Lease, Mark::LocatorLED];
+    for refused in all {
+        f.failed_marks = FailedMarks::default();
+        f.failed_marks.take_back.insert(refused, "403".into());
+        let d = decide(&f, at(1));
+        assert_eq!(d.actions, all.map(A::TakeBack), "{refused:?}");
+        assert!(!d.record.over);
+    }
+}

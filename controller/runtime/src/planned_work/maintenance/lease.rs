@@ -33,6 +33,14 @@ pub(super) fn holder(name: &str, uid: &str) -> String {
     format!("{}-{name}-{uid}", kinds::HOST_MAINTENANCE)
 }
 
+/// The name of the maintenance with this UID, if it is the holder. The mark on a Machine does not always have the name.
+pub(super) fn name_in(holder: &str, uid: &str) -> Option<String> {
+    let of_maintenance = holder.strip_prefix(kinds::HOST_MAINTENANCE)?;
+    let name = of_maintenance.strip_suffix(uid)?;
+    let name = name.strip_prefix('-')?.strip_suffix('-')?;
+    (!uid.is_empty() && !name.is_empty()).then(|| name.to_owned())
+}
+
 /// How long it stands that this maintenance holds the Lease: somebody may delete it, or take it.
 const HELD: SignedDuration = SignedDuration::from_secs(30);
 
@@ -190,4 +198,28 @@ pub(super) async fn release(
     };
     let (client, writer) = (&context.client, &context.writer);
     release_lease(client, writer, "maintenance_lease", node, me).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f9_holder_of_a_lease_names_the_maintenance_with_this_uid_alone() {
+        assert_eq!(
+            name_in(&holder("dimm-a3", "u-1"), "u-1").unwrap(),
+            "dimm-a3"
+        );
+        for (other, uid) in [
+            (holder("dimm", "u-2"), "u-1"),
+            (holder("dimm", "u-1"), ""),
+            (holder("", "u-1"), "u-1"),
+            ("HostMaintenance-u-1".to_owned(), "u-1"),
+            ("HostMaintenance-dimmu-1".to_owned(), "u-1"),
+            ("node-maintenance-u-1".to_owned(), "u-1"),
+            (String::new(), "u-1"),
+        ] {
+            assert_eq!(name_in(&other, uid), None, "{other} {uid}");
+        }
+    }
 }

@@ -80,13 +80,12 @@ pub(crate) async fn run(context: Maintenances, cancel: CancellationToken) {
                 tracing::warn!(maintenance = %key, %error, "trying again");
             }
         }
-        if let Err(error) = Box::pin(orphans.turn(&context, &ours)).await {
-            tracing::warn!(%error, "what maintenances that are gone have left is looked for again");
-        }
+        Box::pin(orphans.turn(&context, &ours)).await;
     }
 }
 
-/// One evaluation: what was decided is recorded before it is done.
+/// One evaluation: what was decided is recorded before it is done. What is recorded already is renewed before that, so
+/// that it does not expire while the status cannot be written.
 async fn turn(
     context: &Maintenances,
     memories: &mut Memories,
@@ -104,7 +103,7 @@ async fn turn(
         .unwrap_or_else(|| observe::subject_of(context, memory, key, stored, now));
     let earlier = order.earlier(uid);
     let seen = observe::observe(context, memory, (key, stored), about, earlier, now).await?;
-    let decision = decide(&seen.facts, now);
+    let mut decision = decide(&seen.facts, now);
     let wanted = status::status(
         &stored.status,
         &decision,
@@ -112,8 +111,19 @@ async fn turn(
         stored.meta.generation,
         now,
     );
+    let renewals = decision.take_renewals(&stored.status.in_place);
+    let renewed = act::act(context, memory, (key, stored), &seen, &renewals, now).await;
     if wanted != stored.status {
         status::write(context, key, object, &stored.status, &wanted).await?;
     }
-    act::act(context, memory, key, stored, &seen, &decision, now).await
+    let done = act::act(
+        context,
+        memory,
+        (key, stored),
+        &seen,
+        &decision.actions,
+        now,
+    )
+    .await;
+    renewed.and(done)
 }

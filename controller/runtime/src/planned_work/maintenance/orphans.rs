@@ -1,7 +1,7 @@
 //! What maintenances have left that are gone: deleted without their finalizer, or not restored with the rest.
 //!
 //! Their remediation says what was begun, and the annotation on a Machine who has set it. A Lease expires and a LED goes
-//! out by themselves; both are ended here at once where the remediation is still there.
+//! out by themselves; both are ended here at once where the remediation or the Machine still leads to the Node and host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use rackhand_api::names::{MAINTENANCE_ANNOTATION, SKIP_REMEDIATION_ANNOTATION};
 use rackhand_core::maintenance::{
-    LED_LIT_FOR, LedMark, Leftovers, MaintenanceFacts, MaintenanceRecord, Wanted, decide,
+    LED_LIT_FOR, LeaseMark, LedMark, Leftovers, MaintenanceFacts, MaintenanceRecord, Wanted, decide,
 };
 
 use super::{
     Maintenances, Stored, act, lease,
     memory::Memory,
     observe::{Seen, machine_mark, remediation},
-    resolve::Subject,
+    resolve::{Subject, complete},
 };
 use crate::{
     checks::passes,
@@ -50,12 +50,9 @@ pub(super) struct Orphans {
 }
 
 impl Orphans {
-    /// Looks for what is left, and takes it back.
-    pub(super) async fn turn(
-        &mut self,
-        context: &Maintenances,
-        existing: &[Stored],
-    ) -> Result<(), ApiError> {
+    /// Looks for what is left, and takes it back. What fails of one maintenance is tried again, and keeps nothing of
+    /// the others.
+    pub(super) async fn turn(&mut self, context: &Maintenances, existing: &[Stored]) {
         let now = Timestamp::now();
         let known = existing
             .iter()
@@ -73,8 +70,13 @@ impl Orphans {
             if known.contains(uid.as_str()) || self.left.contains_key(&uid) {
                 continue;
             }
-            if !is_gone(context, &key, &uid).await? {
-                continue;
+            match is_gone(context, &key, &uid).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) => {
+                    tracing::warn!(maintenance = %key, %error, "whether it is gone is read again");
+                    continue;
+                }
             }
             tracing::warn!(maintenance = %key, uid, "a maintenance is gone, and what it has set is taken back");
             let led = LedMark {
@@ -95,29 +97,26 @@ impl Orphans {
         }
         let mut ended = Vec::new();
         for (uid, orphan) in &mut self.left {
-            if orphan.turn(context, uid, now).await? {
+            if orphan.turn(context, uid, now).await {
                 ended.push(uid.clone());
             }
         }
         for uid in ended {
             self.left.remove(&uid);
         }
-        Ok(())
     }
 }
 
 impl Orphan {
     /// Takes back what can be taken back now. Returns whether nothing is left.
-    async fn turn(
-        &mut self,
-        context: &Maintenances,
-        uid: &str,
-        now: Timestamp,
-    ) -> Result<bool, ApiError> {
+    async fn turn(&mut self, context: &Maintenances, uid: &str, now: Timestamp) -> bool {
+        if self.subject.node_uid.is_none() || self.subject.host_ref.is_none() {
+            let racks = context.agents.racks();
+            self.subject = complete(&context.index, &racks, &self.subject);
+        }
         let name = remediation_key(&self.key.namespace, uid);
         let (seen, of) = remediation(context, &mut self.memory, &name, true).await;
-        let me = lease::holder(&self.key.name, uid);
-        let lease = lease::read(context, &mut self.memory, &self.subject, &me, now).await;
+        let lease = self.lease(context, uid, now).await;
         self.led.out = self.memory.out;
         let facts = MaintenanceFacts {
             deleting: true,
@@ -150,7 +149,23 @@ impl Orphan {
                 tracing::warn!(maintenance = %self.key, %error, "trying again");
             }
         }
-        Ok(self.record.over)
+        self.record.over
+    }
+
+    /// The Lease of the Node. Its holder has the name of the maintenance, which a Machine of OpenShift, or one with an
+    /// annotation of somebody else, does not have.
+    async fn lease(&mut self, context: &Maintenances, uid: &str, now: Timestamp) -> LeaseMark {
+        let me = lease::holder(&self.key.name, uid);
+        let found = lease::read(context, &mut self.memory, &self.subject, &me, now).await;
+        let LeaseMark::Theirs { holder, .. } = &found else {
+            return found;
+        };
+        let Some(name) = lease::name_in(holder, uid) else {
+            return found;
+        };
+        self.key.name = name;
+        self.memory.lease = None;
+        lease::read(context, &mut self.memory, &self.subject, holder, now).await
     }
 }
 
@@ -187,7 +202,7 @@ fn subject(context: &Maintenances, key: &Key, view: &RemediationObject) -> Subje
     }
 }
 
-/// The maintenances that have marked a Machine.
+/// The maintenances that have marked a Machine, which names their Node and host.
 fn of_machines(context: &Maintenances) -> Vec<(String, Key, Subject)> {
     let mut found = Vec::new();
     let index = &context.index;

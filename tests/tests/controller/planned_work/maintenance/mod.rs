@@ -34,6 +34,7 @@ fn racks() -> Vec<RackSpec> {
                 "twice-1",
                 "early-1",
                 "gone-1",
+                "unseen-1",
                 "hand-1",
                 "crash-1",
                 "on-1",
@@ -100,6 +101,10 @@ async fn maintenance_parks_hosts_and_takes_everything_back() {
     all.add(
         "f9_maintenance_that_is_gone_leaves_nothing",
         taken_back::gone(w),
+    );
+    all.add(
+        "f9_mark_on_a_machine_leads_to_the_lease_and_led",
+        taken_back::unseen(w),
     );
     let outcome = match all.run().await {
         Ok(()) => after_a_crash(w).await,

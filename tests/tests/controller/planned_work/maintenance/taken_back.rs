@@ -1,17 +1,20 @@
 //! What a maintenance has set is taken back on every way to its end (F9).
 
 use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::{
     ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
 };
 use rackhand_tests::{
-    rack::ResetType,
-    stage::{LONG, is_ready, wait_until},
+    cluster::apply,
+    rack::{LedState, ResetType},
+    stage::{LONG, NODE_LEASES, is_ready, wait_until},
 };
 use serde_json::{Value, json};
 
-use super::world::{SKIP, World};
+use super::world::{MARK, SKIP, World};
 
 /// A person deletes the remediation: the maintenance ends, and is not begun again.
 pub async fn early(w: &World) -> Result<()> {
@@ -75,6 +78,29 @@ pub async fn gone(w: &World) -> Result<()> {
         .ok();
     w.wait_gone("gone-1").await?;
     w.wait_back("gone-1").await
+}
+
+/// Neither the object nor its remediation is there any more once the controller looks, and of the mark on the Machine
+/// only the UID is left: that leads to the Lease, whose holder has the name, and to the LED.
+pub async fn unseen(w: &World) -> Result<()> {
+    let (host, uid) = ("unseen-1", "8d1f4a3e-0000-4000-8000-000000000001");
+    w.stage
+        .host(host)?
+        .with_settings(|_, settings| settings.led = LedState::Lit);
+    let now = MicroTime(Timestamp::now());
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": format!("node-{host}"), "namespace": NODE_LEASES },
+        "spec": {
+            "holderIdentity": format!("HostMaintenance-restored-{uid}"),
+            "leaseDurationSeconds": 300, "acquireTime": now, "renewTime": now,
+        },
+    });
+    apply(&w.stage.client, lease).await?;
+    let machines = w.stage.machines();
+    w.stage.annotate(&machines, host, MARK, Some(uid)).await?;
+    w.wait_back(host).await?;
+    w.stage.untouched(host)
 }
 
 /// Removes the finalizer of the remediation of a maintenance, until that is gone.

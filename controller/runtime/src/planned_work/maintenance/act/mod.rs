@@ -13,9 +13,7 @@ use rackhand_api::names::{
     MAINTENANCE_FINALIZER, MEDIK8S_NODE_NAME_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
     WATCH_FILTER_LABEL, kinds,
 };
-use rackhand_core::maintenance::{
-    LED_LIT_FOR, MaintenanceAction, MaintenanceDecision, Mark, skip_value,
-};
+use rackhand_core::maintenance::{LED_LIT_FOR, MaintenanceAction, Mark, skip_value};
 use serde_json::{Value, json};
 
 use super::{
@@ -35,18 +33,17 @@ use crate::{
     },
 };
 
-/// Carries out a decision. A failure of one action does not keep the others from being done.
+/// Carries out actions of a decision. A failure of one does not keep the others from being done.
 pub(super) async fn act(
     context: &Maintenances,
     memory: &mut Memory,
-    key: &Key,
-    stored: &StoredMaintenance,
+    (key, stored): (&Key, &StoredMaintenance),
     seen: &Seen,
-    decision: &MaintenanceDecision,
+    actions: &[MaintenanceAction],
     now: Timestamp,
 ) -> Result<(), ApiError> {
     let mut first = Ok(());
-    for action in &decision.actions {
+    for action in actions {
         let done = match action {
             MaintenanceAction::AddFinalizer => finalize(context, key, stored, true).await,
             MaintenanceAction::RemoveFinalizer => finalize(context, key, stored, false).await,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use rackhand_core::{
+    hosts::Racks,
     maintenance::MaintenanceTarget,
     remediation::{HostRef, HostView},
 };
@@ -16,7 +17,7 @@ use crate::{
     clusters::node_facts,
     hosts::{Target, find_machine, fleet, host, target_of_machine, target_of_node},
     store::{
-        index::Connection,
+        index::{Connection, Index},
         object::{Key, Kind},
     },
 };
@@ -64,7 +65,6 @@ pub(super) fn resolve(
     let index = &context.index;
     match target {
         MaintenanceTarget::Node(name) => {
-            let mut found = target_of_node(name);
             if index.node(&Key::local(), name).is_none() {
                 if let Connection::Down(why) = index.connection(&Key::local()) {
                     return Err(format!("Node {name} cannot be read: {why}"));
@@ -74,8 +74,7 @@ pub(super) fn resolve(
                      cluster, name its Machine"
                 ));
             }
-            find_machine(index, &mut found);
-            subject(context, &found)
+            subject(context, &own_node(index, name))
         }
         MaintenanceTarget::Machine(name) => {
             let key = Key::new(namespace, name);
@@ -99,11 +98,7 @@ fn of_host(
     let wanted = format!("{rack}/{host}");
     let nodes = index.node_names(&Key::local());
     let members = fleet(index).into_iter().map(|member| member.target);
-    let by_node = nodes.iter().map(|name| {
-        let mut found = target_of_node(name);
-        find_machine(index, &mut found);
-        found
-    });
+    let by_node = nodes.iter().map(|name| own_node(index, name));
     // A Node may be seen as one of a Cluster and as one of this very cluster; the first is that of a Machine.
     let mut found: BTreeMap<String, Subject> = BTreeMap::new();
     for target in members.chain(by_node) {
@@ -132,33 +127,82 @@ fn of_host(
 }
 
 fn subject(context: &Maintenances, target: &Target) -> Result<Subject, String> {
-    let index = &context.index;
+    let (subject, host) = {
+        let racks = context.agents.racks();
+        look_up(&context.index, &racks, target)
+    };
+    host.map(|()| subject)
+}
+
+/// What is known of a target, and why its host is not.
+fn look_up(index: &Index, racks: &Racks, target: &Target) -> (Subject, Result<(), String>) {
     let cluster = target.cluster.clone();
     let node = cluster
         .as_ref()
         .zip(target.node.as_ref())
         .and_then(|(cluster, name)| index.node(cluster, name));
     let facts = node.as_ref().map(|node| node_facts(node, None));
-    let found = {
-        let racks = context.agents.racks();
-        host(index, &racks, target, facts.as_ref(), None)
-    };
-    let host_ref = match found.view {
-        HostView::Found(host) => host,
-        HostView::NotFound(why) => return Err(format!("{}: {why}", named(target))),
+    let (host_ref, found) = match host(index, racks, target, facts.as_ref(), None).view {
+        HostView::Found(host) => (Some(host), Ok(())),
+        HostView::NotFound(why) => (None, Err(format!("{}: {why}", named(target)))),
     };
     let kind = match target.openshift {
         Some(_) => Kind::OpenShiftMachine,
         None => Kind::Machine,
     };
-    Ok(Subject {
+    let host = host_ref.as_ref();
+    let subject = Subject {
         cluster,
         node: target.node.clone(),
         node_uid: node.as_deref().and_then(Node::uid),
         machine: target.machine_key().map(|key| (kind, key)),
-        host: Some(format!("{}/{}", host_ref.rack, host_ref.host)),
-        host_ref: Some(host_ref),
-    })
+        host: host.map(|host| format!("{}/{}", host.rack, host.host)),
+        host_ref,
+    };
+    (subject, found)
+}
+
+/// Adds what can be found now to what is known of a maintenance that is gone, by its Machine, or else by its Node. What
+/// is known stays, and nothing is added of another Node.
+pub(super) fn complete(index: &Index, racks: &Racks, known: &Subject) -> Subject {
+    let target = match (&known.machine, &known.node) {
+        (Some((kind, machine)), _) => target_of_marked(index, *kind, machine),
+        (None, Some(node)) if known.cluster == Some(Key::local()) => Some(own_node(index, node)),
+        (None, _) => None,
+    };
+    let Some(target) = target else {
+        return known.clone();
+    };
+    let (found, _) = look_up(index, racks, &target);
+    if known.node.is_some() && known.node != found.node {
+        return known.clone();
+    }
+    let known = known.clone();
+    Subject {
+        cluster: known.cluster.or(found.cluster),
+        node: known.node.or(found.node),
+        node_uid: known.node_uid.or(found.node_uid),
+        machine: known.machine.or(found.machine),
+        host: known.host.or(found.host),
+        host_ref: known.host_ref.or(found.host_ref),
+    }
+}
+
+/// What a Machine with a mark is resolved to: its Node of the cluster in which the controller runs, where the Node leads
+/// to the Machine as well, or else its Node of its own cluster.
+fn target_of_marked(index: &Index, kind: Kind, machine: &Key) -> Option<Target> {
+    let of_machine = target_of_machine(index, kind, machine)?;
+    let own = of_machine.node.as_deref().map(|name| own_node(index, name));
+    let own =
+        own.filter(|own| kind == Kind::Machine && own.machine_key().as_ref() == Some(machine));
+    Some(own.unwrap_or(of_machine))
+}
+
+/// A Node of the cluster in which the controller runs, with its Machine.
+fn own_node(index: &Index, name: &str) -> Target {
+    let mut target = target_of_node(name);
+    find_machine(index, &mut target);
+    target
 }
 
 fn named(target: &Target) -> String {
@@ -168,3 +212,6 @@ fn named(target: &Target) -> String {
         (None, None) => "the host".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;
