@@ -523,6 +523,10 @@ impl Breakage {
             Some(Step::ConfirmingOff | Step::Tainting | Step::Draining) => true,
             _ => false,
         };
+        // What counts as the end of the power-off is followed by the reading that any end is followed by.
+        if self == Self::PoweringOffIsOff && step == Some(Step::PoweringOff) {
+            shell.is_read_after_end = shell.power.is_some();
+        }
         if self == Self::EvidenceIsReading && counts {
             shell.power = Some(PowerView {
                 asked: NOW,
