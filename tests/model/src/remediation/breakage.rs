@@ -268,7 +268,8 @@ impl Breakage {
             // A power-on waits for the claim of a new leader.
             Self::KeptPowersOn => (false, &[Fault::Crash, Fault::Delay, Fault::NodeReplaced]),
             Self::TaintUnrecorded => (false, &[Fault::Deleted]),
-            Self::EvidenceIsReading => (false, &[Fault::Button, Fault::Delay]),
+            // Its readings have waited at the agent for a new leader.
+            Self::EvidenceIsReading => (false, &[Fault::Crash, Fault::Delay, Fault::Button]),
             Self::HoldUnrecorded => (true, &[Fault::Crash, Fault::Deleted]),
             Self::UpdateUnread => (false, &[Fault::FlashBegins]),
             Self::ForeignUncordoned | Self::ForeignCordonTaken => (false, &[Fault::Cordoned]),
@@ -507,8 +508,17 @@ impl Breakage {
     }
 
     /// Distorts what the process remembers.
-    pub fn memory(self, shell: &mut Shell) {
+    pub fn memory(self, shell: &mut Shell, w: &World) {
         let step = shell.state.as_ref().map(|s| s.step);
+        if self == Self::PoweringOffIsOff
+            && let Some(tracked) = &mut shell.operation
+            && let Some(op) = w.agent.op(&tracked.id).filter(|op| !op.on)
+            && w.read_bmc() == Some(PowerState::PoweringOff)
+        {
+            // The process knows of the end what it observes.
+            tracked.known = true;
+            tracked.view = Some(confirmed(op));
+        }
         let is_confirmed = shell.operation.as_ref().is_some_and(|tracked| {
             matches!(
                 tracked.view,
@@ -686,9 +696,14 @@ fn off_if(o: &mut Observation, op: Option<Op>, condition: impl Fn(&Op) -> bool) 
     let Some(op) = op.filter(|op| !op.on && condition(op)) else {
         return;
     };
+    o.operation = Some(confirmed(op));
+}
+
+/// The view of a power-off with perfect evidence.
+fn confirmed(op: Op) -> OperationView {
     let op = Op { sent: true, ..op };
-    o.operation = Some(OperationView::Finished {
+    OperationView::Finished {
         outcome: op.confirmed(),
         commands_sent: 1,
-    });
+    }
 }
