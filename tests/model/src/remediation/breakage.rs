@@ -508,17 +508,8 @@ impl Breakage {
     }
 
     /// Distorts what the process remembers.
-    pub fn memory(self, shell: &mut Shell, w: &World) {
+    pub fn memory(self, shell: &mut Shell) {
         let step = shell.state.as_ref().map(|s| s.step);
-        if self == Self::PoweringOffIsOff
-            && let Some(tracked) = &mut shell.operation
-            && let Some(op) = w.agent.op(&tracked.id).filter(|op| !op.on)
-            && w.read_bmc() == Some(PowerState::PoweringOff)
-        {
-            // The process knows of the end what it observes.
-            tracked.known = true;
-            tracked.view = Some(confirmed(op));
-        }
         let is_confirmed = shell.operation.as_ref().is_some_and(|tracked| {
             matches!(
                 tracked.view,
@@ -696,14 +687,9 @@ fn off_if(o: &mut Observation, op: Option<Op>, condition: impl Fn(&Op) -> bool) 
     let Some(op) = op.filter(|op| !op.on && condition(op)) else {
         return;
     };
-    o.operation = Some(confirmed(op));
-}
-
-/// The view of a power-off with perfect evidence.
-fn confirmed(op: Op) -> OperationView {
     let op = Op { sent: true, ..op };
-    OperationView::Finished {
+    o.operation = Some(OperationView::Finished {
         outcome: op.confirmed(),
         commands_sent: 1,
-    }
+    });
 }

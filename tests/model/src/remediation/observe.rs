@@ -324,7 +324,7 @@ fn decide_once(
 ) -> (Observation, Decision) {
     if let Some(b) = breakage {
         send_events(w, &mut process.shell);
-        b.memory(&mut process.shell, w);
+        b.memory(&mut process.shell);
     }
     let mut o = observe(w, process);
     if let Some(b) = breakage {
