@@ -268,7 +268,8 @@ impl Breakage {
             // A power-on waits for the claim of a new leader.
             Self::KeptPowersOn => (false, &[Fault::Crash, Fault::Delay, Fault::NodeReplaced]),
             Self::TaintUnrecorded => (false, &[Fault::Deleted]),
-            Self::EvidenceIsReading => (false, &[Fault::Button, Fault::Delay]),
+            // Its readings have waited at the agent for a new leader.
+            Self::EvidenceIsReading => (false, &[Fault::Crash, Fault::Delay, Fault::Button]),
             Self::HoldUnrecorded => (true, &[Fault::Crash, Fault::Deleted]),
             Self::UpdateUnread => (false, &[Fault::FlashBegins]),
             Self::ForeignUncordoned | Self::ForeignCordonTaken => (false, &[Fault::Cordoned]),
@@ -523,6 +524,10 @@ impl Breakage {
             Some(Step::ConfirmingOff | Step::Tainting | Step::Draining) => true,
             _ => false,
         };
+        // What counts as the end of the power-off is followed by the reading that any end is followed by.
+        if self == Self::PoweringOffIsOff && step == Some(Step::PoweringOff) {
+            shell.is_read_after_end = shell.power.is_some();
+        }
         if self == Self::EvidenceIsReading && counts {
             shell.power = Some(PowerView {
                 asked: NOW,

@@ -1,4 +1,4 @@
-//! Health checks of Machines: verdict per machine, plan per check.
+//! Health checks of Machines: verdict per machine, action per verdict.
 //!
 //! Owns: the rules of Cluster API's MachineHealthCheck (v1beta1 and v1beta2 in one model), and the
 //! differences of OpenShift's.
@@ -7,14 +7,14 @@
 //! ```text
 //! facts + rules -> judge -> Judgement -> FleetCounts -> LimitStatus ----+
 //!                              |                           v
-//!                              +--> HealthConditionWrite, Action   (all of it: plan)
+//!                              +--> HealthConditionWrite, Action
 //! ```
 //!
-//! [`plan`] evaluates a whole fleet. It consists of functions of one machine ([`judge`],
-//! [`health_condition`], [`action`]) and of counters ([`FleetCounts`]). [`Fleet`] stores their results
-//! and evaluates again only the machine of an event: it is what runs in production. Its result must
-//! equal that of [`plan`], which serves tests and explanations.
+//! Each is a function of one machine ([`judge`], [`health_condition`], [`action`]) or a counter ([`FleetCounts`]).
+//! [`Fleet`] stores their results and evaluates again only the machine of an event. The tests compare it with an
+//! evaluation of the whole fleet.
 
+mod action;
 mod condition;
 mod dialect_rules;
 mod facts;
@@ -24,10 +24,10 @@ mod messages;
 mod openshift;
 mod orphan;
 mod overlap;
-mod plan;
 mod rules;
 mod verdict;
 
+pub use action::{Action, CheckStatus, action};
 pub use condition::{HealthConditionWrite, health_condition};
 pub use dialect_rules::DialectRules;
 pub use facts::{
@@ -40,7 +40,6 @@ pub use messages::clock_skew;
 pub use openshift::external::{
     ExternalProgress, ExternalStep, MarkCarrier, external_step, mark_carrier,
 };
-pub use openshift::plan::{OpenShiftPlan, plan_openshift};
 pub use openshift::{
     OpenShiftAction, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, OpenShiftTarget,
     counts_as_healthy, judge_openshift, most_unhealthy, no_cluster, onsets_openshift,
@@ -48,7 +47,6 @@ pub use openshift::{
 };
 pub use orphan::{CheckState, Orphan, orphaned, unclaimed};
 pub use overlap::{Claim, acting};
-pub use plan::{Action, CheckStatus, Plan, action, plan};
 pub(crate) use rules::deadline;
 pub use rules::{Check, ConditionRule, Limit};
 pub use verdict::future_cause::{CLOCK_TOLERANCE, FutureCause};

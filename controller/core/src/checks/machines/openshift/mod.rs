@@ -5,7 +5,6 @@
 //! limit forbids it, nor let a machine under remediation make room for another one (F10).
 
 pub(super) mod external;
-pub(super) mod plan;
 
 use std::time::Duration;
 

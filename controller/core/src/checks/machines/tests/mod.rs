@@ -12,10 +12,15 @@ mod plan;
 mod props;
 mod timeline;
 mod verdict;
+mod whole_fleet;
+mod whole_openshift;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
+
+use whole_fleet::{Plan, plan};
+use whole_openshift::{OpenShiftPlan, plan_openshift};
 
 use super::*;
 use crate::values::int_or_percent::IntOrPercent;

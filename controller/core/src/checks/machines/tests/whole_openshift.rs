@@ -1,5 +1,4 @@
-//! The evaluation of a whole fleet of OpenShift, which its [`super::super::Fleet`] must equal. For tests and
-//! explanations.
+//! The evaluation of a whole fleet of OpenShift, which the incremental one must equal.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +11,29 @@ use super::super::{
 
 /// The result of one evaluation of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct OpenShiftPlan {
+pub(super) struct OpenShiftPlan {
     /// `expectedMachines`.
-    pub expected: u32,
+    pub(super) expected: u32,
     /// `currentHealthy`.
-    pub healthy: u32,
+    pub(super) healthy: u32,
     /// Whether the limit allows remediation.
-    pub open: bool,
+    pub(super) open: bool,
     /// `remediationsAllowed`.
-    pub remediations_allowed: u32,
+    pub(super) remediations_allowed: u32,
     /// Why remediation is not allowed; empty if it is.
-    pub message: String,
+    pub(super) message: String,
     /// The verdict on each Machine.
-    pub verdicts: BTreeMap<String, Verdict>,
+    pub(super) verdicts: BTreeMap<String, Verdict>,
     /// Causes whose recorded time is in the future, by Machine.
-    pub ahead: BTreeMap<String, Vec<FutureCause>>,
+    pub(super) ahead: BTreeMap<String, Vec<FutureCause>>,
     /// The actions, in the order of the Machines' names.
-    pub actions: Vec<OpenShiftAction>,
+    pub(super) actions: Vec<OpenShiftAction>,
     /// When to evaluate again although no object has changed.
-    pub wake_at: Option<Timestamp>,
+    pub(super) wake_at: Option<Timestamp>,
 }
 
 /// Evaluates the fleet of one check. A paused check is evaluated too, for explanations, without actions.
-pub fn plan_openshift(
+pub(super) fn plan_openshift(
     check: &OpenShiftCheck,
     fleet: &[OpenShiftTarget],
     now: Timestamp,
