@@ -249,6 +249,7 @@ pub fn observe(w: &World, process: &mut Process) -> Observation {
             finalizer: w.object.finalizer,
             finalizer_is_shared: false,
             finalizer_by_copy: None,
+            uncut_by_copy: false,
             move_block: MoveBlock::Other,
             moved_away: false,
             confirm_fenced: w.object.confirmed.then(|| UID.into()),

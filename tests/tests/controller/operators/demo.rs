@@ -345,8 +345,8 @@ async fn node_health_check_scenario_is_shown_and_verified() {
     ]);
     // The Node is Ready: the check and the kubelet's pods follow at the same moment.
     shown.said_in_order(&["is created from the template quick", "starts here"]);
-    // Reported at the same moment as the start of the second step, in any order.
-    shown.said_in_order(&["Escalated: ", "from quick has Succeeded=False"]);
+    // Reported at the same moment as the end of the first step, in any order.
+    shown.said_in_order(&["from quick has Succeeded=False"]);
 }
 
 #[tokio::test]

@@ -75,6 +75,8 @@ pub struct ObjectFacts {
     /// Whether the copy of the state in the object says that we added the finalizer, where nothing is recorded: by
     /// that a finalizer that came with its object from another cluster is known. `None`: there is no copy.
     pub finalizer_by_copy: Option<bool>,
+    /// Whether that copy says that no power-off was recorded, see `is_uncut`.
+    pub uncut_by_copy: bool,
     /// Who makes clusterctl wait before it moves the object.
     pub move_block: MoveBlock,
     /// Whether clusterctl has moved the object to another cluster, and deletes it here.

@@ -336,7 +336,7 @@ impl Shell {
         });
     }
 
-    /// Records the latest reading. No event of the operation is taken between its request and its answer.
+    /// Records the latest reading. No event of the operation is taken between the question and its answer.
     pub fn power_read(&mut self, view: PowerView) {
         self.is_read_after_end = self.has_operation_ended();
         self.power = Some(view);

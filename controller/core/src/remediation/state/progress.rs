@@ -25,6 +25,15 @@ impl Progress {
     }
 }
 
+/// Whether no power-off was recorded by this state, so that the host was not switched for the remediation yet (F2).
+pub fn is_uncut(state: &State) -> bool {
+    let is_before = matches!(
+        state.step,
+        Step::Pending | Step::Evicting | Step::Evicted | Step::Holding
+    );
+    is_before && state.attempt.number <= 1
+}
+
 /// Progress of a remediation that is evaluated, possibly again. `stored` is that of its stored state; `able`:
 /// it would begin if nothing prevented it; `before` is the result of the last evaluation by this process.
 ///

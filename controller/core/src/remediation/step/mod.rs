@@ -365,10 +365,14 @@ impl StepContext<'_> {
         let mut s = State::new(self.now);
         s.finalizer = self.o.object.finalizer && self.is_finalizer_ours();
         // One that has begun elsewhere, and that its check may not need any more (F11). What a person or a label asks
-        // for, and of which nothing had begun when the copy was written, is still wanted.
+        // for, and for which nothing was switched when the copy was written, is still wanted.
+        let object = &self.o.object;
+        let is_of_check = object.made_by_check.is_some();
         let began = s.finalizer
-            || (self.o.object.finalizer_by_copy)
-                .is_some_and(|had| had || self.o.object.made_by_check.is_some());
+            || object
+                .finalizer_by_copy
+                .is_some_and(|had| had || is_of_check);
+        let began = began && (is_of_check || !object.uncut_by_copy);
         s.node_was_down =
             began || self.node().is_some_and(|n| !n.ready) || self.may_be_older_than_recovery();
         s.former_lease = began.then(|| self.node().map_or("", NodeFacts::renewed).into());

@@ -162,6 +162,7 @@ pub(super) fn mk_observation() -> Observation {
             finalizer: true,
             finalizer_is_shared: false,
             finalizer_by_copy: None,
+            uncut_by_copy: false,
             move_block: MoveBlock::Other,
             moved_away: false,
             confirm_fenced: None,

@@ -20,7 +20,7 @@ use rackhand_api::{
 };
 use rackhand_core::remediation::{
     BareMetalHostFacts, LONGEST_EVIDENCE, MachineView as MachineFacts, MoveBlock, NodeAction,
-    ObjectFacts, PodDeletion, Policy, WordsOfPersons, node_action,
+    ObjectFacts, PodDeletion, Policy, WordsOfPersons, is_uncut, node_action,
 };
 
 use crate::{
@@ -77,7 +77,8 @@ pub(crate) fn object_facts(
         node_backup: remediation_state::node_backup(index, &meta.uid).is_some(),
         finalizer: meta.has_finalizer(finalizer(id.kind)),
         finalizer_is_shared: id.kind == Kind::Metal3Remediation,
-        finalizer_by_copy: copy.map(|copy| copy.finalizer),
+        finalizer_by_copy: copy.as_ref().map(|copy| copy.finalizer),
+        uncut_by_copy: copy.as_ref().is_some_and(is_uncut),
         // Another UID is what this object had before it was moved.
         move_block: move_block(meta, &meta.uid, |_| true),
         moved_away: meta.has_annotation(DELETE_FOR_MOVE_ANNOTATION),

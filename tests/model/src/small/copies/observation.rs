@@ -8,7 +8,7 @@ use rackhand_core::remediation::{
     HostRef, HostView, JournalFacts, LeaseFacts, MachineView, MoveBlock, NodeAction, NodeFacts,
     ObjectFacts, Observation, OffProof, OnExhausted, OnUpdate, OperationOutcome, OperationView,
     OtherNodes, PinnedOperation, PodDeletions, Policy, PowerState, PowerView, Reason, State, Taint,
-    UpdateRules, WorkloadView, operation_id,
+    UpdateRules, WorkloadView, is_uncut, operation_id,
 };
 
 use super::world::{World, key, uid};
@@ -62,6 +62,7 @@ impl World {
                 finalizer: self.finalizer,
                 finalizer_is_shared: true,
                 finalizer_by_copy: copy.map(|s| s.finalizer),
+                uncut_by_copy: copy.is_some_and(is_uncut),
                 move_block: MoveBlock::Other,
                 moved_away: false,
                 confirm_fenced: None,

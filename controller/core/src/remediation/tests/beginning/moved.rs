@@ -186,7 +186,7 @@ fn f11_moved_remediation_whose_node_is_back_is_over() {
 
 /// A leader that is killed between the first copy and the record leaves the copy alone.
 #[test]
-fn f11_ready_node_is_cycled_by_the_copy_of_a_label_or_a_person_that_has_begun_nothing() {
+fn f11_ready_node_is_cycled_by_the_copy_of_a_label_or_a_person_that_has_switched_nothing() {
     let mut o = mk_observation();
     is_shown_ready(&mut o);
     node(&mut o).lease = lease("0", 5);
@@ -197,6 +197,17 @@ fn f11_ready_node_is_cycled_by_the_copy_of_a_label_or_a_person_that_has_begun_no
         let s = decide(&o, None, at(5)).state;
         assert_eq!(s.node_was_down, was_down, "{had_begun:?}");
     }
+    // With the first copy the host may be taken, which puts the finalizer on the object.
+    o.object.finalizer_by_copy = Some(true);
+    o.object.uncut_by_copy = true;
+    for finalizer in [false, true] {
+        o.object.finalizer = finalizer;
+        let s = decide(&o, None, at(5)).state;
+        assert!(!s.node_was_down, "finalizer {finalizer}");
+        assert_eq!(s.former_lease, None);
+    }
+    o.object.made_by_check = Some(at(0));
+    assert!(decide(&o, None, at(5)).state.node_was_down);
 }
 
 /// The control plane shows a Node as Ready for 40 s after its host was switched off.

@@ -91,6 +91,7 @@ impl Run {
             finalizer: false,
             finalizer_is_shared: true,
             finalizer_by_copy: None,
+            uncut_by_copy: false,
             move_block: MoveBlock::Absent,
             moved_away: false,
             confirm_fenced: None,
