@@ -24,6 +24,6 @@ pub(super) use settings::{
 };
 pub(super) use systems::{is_board, restart_hangs};
 pub(super) use updates::{
-    is_openbmc, is_scheduled, is_service_at_work, is_update_job, is_update_message, job_kind,
-    job_phase, job_queue, queued_phase, service_state, update_queue,
+    folded, is_openbmc, is_scheduled, is_service_at_work, is_update_job, is_update_message,
+    job_kind, job_phase, job_queue, queued_phase, service_state, update_queue,
 };

@@ -35,13 +35,50 @@ pub(in crate::redfish) fn folded(word: &str) -> String {
     signs.flat_map(char::to_lowercase).collect()
 }
 
-/// Whether a job writes firmware, by its type (R37); `None`: the type says nothing.
+/// Types of jobs of an iDRAC (R37) that write no firmware.
+const OTHER_JOBS: &[&str] = &[
+    "biosconfiguration",
+    "exportconfiguration",
+    "factoryconfigurationexport",
+    "fcconfiguration",
+    "hardwareinventoryexport",
+    "idracconfiguration",
+    "importconfiguration",
+    "inbandbiosconfiguration",
+    "lcconfig",
+    "lcexport",
+    "lclogexport",
+    "licenseexport",
+    "licenseimport",
+    "messageregistryexport",
+    "nicconfiguration",
+    "osdeploy",
+    "raidconfiguration",
+    "realtimenorebootconfiguration",
+    "rebootforce",
+    "rebootnoforce",
+    "rebootpowercycle",
+    "remotediagnostics",
+    "sacollectexporthealthdata",
+    "sacollecthealthdata",
+    "saexporthealthdata",
+    "saexposeism",
+    "saregistration",
+    "sekmrekey",
+    "sekmstatusset",
+    "shutdown",
+    "systemerase",
+    "systeminfoconfiguration",
+    "thermalhistoryexport",
+];
+
+/// Whether a job writes firmware, by its type (R37); `None`: the type is none that is known.
 pub(in crate::redfish) fn is_update_job(kind: &str) -> Option<bool> {
     let kind = folded(kind);
     match &*kind {
-        "" | "unknown" | "other" | "none" => None,
-        "repositoryupdate" => Some(true),
-        _ => Some(kind.contains("firmware") && !kind.contains("inventory")),
+        _ if OTHER_JOBS.contains(&&*kind) => Some(false),
+        "firmwareupdate" | "firmwarerollback" | "repositoryupdate" => Some(true),
+        _ => None,
     }
 }
 
@@ -101,9 +138,10 @@ pub(in crate::redfish) fn update_queue(service: &Value) -> Option<String> {
 /// Phase of a task of that queue by its state (R38); `None`: it has ended.
 pub(in crate::redfish) fn queued_phase(state: &str) -> Option<UpdatePhase> {
     match folded(state).as_str() {
-        "inprogress" => Some(UpdatePhase::Running),
         "pending" => Some(UpdatePhase::AtNextStart),
-        _ => None,
+        "complete" | "completed" | "exception" | "expired" | "failed" | "canceled"
+        | "cancelled" => None,
+        _ => Some(UpdatePhase::Running),
     }
 }
 
@@ -131,10 +169,19 @@ mod tests {
         for kind in ["FirmwareUpdate", "Firmware Update", "firmware update"] {
             assert_eq!(is_update_job(kind), Some(true), "{kind}");
         }
+        for kind in ["OSDeploy", "BIOS Configuration", "sekmrekey"] {
+            assert_eq!(is_update_job(kind), Some(false), "{kind}");
+        }
+        assert_eq!(is_update_job("LCUpdate"), None);
         for state in ["InProgress", "In Progress", "in-progress", "INPROGRESS"] {
             assert_eq!(queued_phase(state), Some(UpdatePhase::Running), "{state}");
         }
         assert_eq!(queued_phase("pending"), Some(UpdatePhase::AtNextStart));
+        assert_eq!(
+            queued_phase("a state of a later version"),
+            Some(UpdatePhase::Running)
+        );
+        assert_eq!(queued_phase("Expired"), None);
         assert_eq!(job_phase("completed with errors"), None);
         assert!(is_service_at_work("writing"));
     }

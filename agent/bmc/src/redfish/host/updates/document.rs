@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::names::{Said, said};
+use super::names::{Said, is_blank, said};
 use crate::{
     FirmwareUpdate, UpdatePhase,
     redfish::{
@@ -30,7 +30,14 @@ pub(super) const ENDED: &[&str] = &[
     "Interrupted",
 ];
 /// What some BMCs write instead.
-const ALSO_ENDED: &[&str] = &["Canceled", "Failed", "Done"];
+const ALSO_ENDED: &[&str] = &[
+    "Canceled",
+    "Failed",
+    "Done",
+    "Complete",
+    "Success",
+    "CompletedWithErrors",
+];
 /// States of a task that waits for something, such as the next start of the host.
 const WAITING: &[&str] = &["Pending", "Suspended"];
 
@@ -39,9 +46,27 @@ fn has_ended(state: &str) -> bool {
     is_one_of(state, ENDED) || is_one_of(state, ALSO_ENDED)
 }
 
-/// Whether one of these states is meant: BMCs differ in upper and lower case.
+/// Whether one of these states is meant: BMCs differ in upper and lower case, and in spaces.
 fn is_one_of(state: &str, states: &[&str]) -> bool {
-    states.iter().any(|one| one.eq_ignore_ascii_case(state))
+    let state = vendor::folded(state);
+    states.iter().any(|one| vendor::folded(one) == state)
+}
+
+/// The state of what is not known to have ended; `None`: it has. One that reports no state, and is not wholly done,
+/// has not: a BMC that writes its own firmware may answer in part.
+fn alive_state(member: &Value, property: &str, has_ended: impl Fn(&str) -> bool) -> Option<String> {
+    match text(member, property) {
+        Some(state) => (!has_ended(&state)).then_some(state),
+        None => (percent_of(member) != Some(100)).then(|| "state not reported".to_owned()),
+    }
+}
+
+fn alive_job_state(job: &Value) -> Option<String> {
+    alive_state(job, "JobState", |state| vendor::job_phase(state).is_none())
+}
+
+fn alive_queue_state(task: &Value) -> Option<String> {
+    alive_state(task, "State", |state| vendor::queued_phase(state).is_none())
 }
 
 /// The member of a collection, by its id or the end of its link.
@@ -60,6 +85,10 @@ fn words(text: Option<String>) -> String {
 /// A percentage; other numbers are none.
 fn percent(value: Option<u64>) -> Option<u8> {
     value.and_then(|value| u8::try_from(value).ok().filter(|percent| *percent <= 100))
+}
+
+fn percent_of(member: &Value) -> Option<u8> {
+    percent(member.get("PercentComplete").and_then(Value::as_u64))
 }
 
 /// Where images are pushed to, beside the actions of the `UpdateService`.
@@ -91,22 +120,43 @@ fn work(task: &Value, messages: &Messages, push_uris: &[String]) -> Said {
         return kind_or_name(&kind, task);
     }
     match said(&text(task, "Name").unwrap_or_default()) {
-        // A name of the whole service, and the request went elsewhere.
-        Said::Nothing if target.is_some() => Said::Other,
+        // A name that says nothing, and the request went elsewhere.
+        Said::Nothing if target.is_some_and(|target| is_elsewhere(&target)) => Said::Other,
         said => said,
     }
 }
 
-/// What a job does, by its kind; by its name, if its kind says nothing.
+/// Whether a request went to a resource of the standard that takes no firmware.
+fn is_elsewhere(target: &str) -> bool {
+    const OTHERS: &[&str] = &[
+        "/systems/",
+        "/chassis/",
+        "/managers/",
+        "/accountservice",
+        "/sessionservice",
+        "/eventservice",
+        "/telemetryservice",
+        "/certificateservice",
+    ];
+    const OF_FIRMWARE: &[&str] = &["/oem/", "firmware", "update", "upgrade", "flash", "image"];
+    let target = target.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| target.contains(word));
+    says(OTHERS) && !says(OF_FIRMWARE)
+}
+
+/// What a job does, by its kind; by the words of its kind and name, if the kind is none that is known.
 fn kind_or_name(kind: &str, job: &Value) -> Said {
-    match vendor::is_update_job(kind) {
-        Some(true) => Said::Update,
-        Some(false) => Said::Other,
-        None => said(&text(job, "Name").unwrap_or_default()),
+    if let Some(is_update) = vendor::is_update_job(kind) {
+        return if is_update { Said::Update } else { Said::Other };
+    }
+    match (said(kind), said(&text(job, "Name").unwrap_or_default())) {
+        (Said::Update, _) | (_, Said::Update) => Said::Update,
+        (Said::Other, _) | (_, Said::Other) => Said::Other,
+        (Said::Nothing, Said::Nothing) => Said::Nothing,
     }
 }
 
-/// How far a task is, and what it does; `None`: it has ended. A task without a state that is not done is at work.
+/// How far a task is, and what it does.
 struct Alive {
     state: String,
     percent: Option<u8>,
@@ -115,20 +165,14 @@ struct Alive {
 }
 
 impl Alive {
+    /// `None`: it has ended.
     fn of(task: &Value, push_uris: &[String]) -> Option<Self> {
-        let percent = percent(task.get("PercentComplete").and_then(Value::as_u64));
-        let is_undone = percent.is_some_and(|percent| percent < 100);
-        let state = text(task, "TaskState")
-            .filter(|state| !state.is_empty())
-            .or_else(|| is_undone.then(|| "state not reported".to_owned()))?;
-        if has_ended(&state) {
-            return None;
-        }
+        let state = alive_state(task, "TaskState", has_ended)?;
         let messages = Messages::of(task);
         Some(Self {
             work: work(task, &messages, push_uris),
             state,
-            percent,
+            percent: percent_of(task),
             messages,
         })
     }
@@ -142,10 +186,22 @@ impl Alive {
 pub(super) fn opaque_task(task: &Value, push_uris: &[String]) -> Option<String> {
     let alive = Alive::of(task, push_uris)?;
     let is_opaque = alive.work == Said::Nothing && !alive.waits();
-    is_opaque.then(|| {
-        let (id, state) = (id(task), words(Some(alive.state)));
-        format!("{id} is {state} and does not say what it does")
-    })
+    is_opaque.then(|| opaque(task, alive.state))
+}
+
+/// That a member at work does not say what it does.
+fn opaque(member: &Value, state: String) -> String {
+    let (id, state, name) = (id(member), words(Some(state)), words(text(member, "Name")));
+    let name = match is_blank(&name) {
+        true => String::new(),
+        false => format!(" \"{name}\""),
+    };
+    format!("{id}{name} is {state} and does not say what it does")
+}
+
+/// Phase of a job that is not known to have ended.
+fn job_phase(state: &str) -> UpdatePhase {
+    vendor::job_phase(state).unwrap_or(UpdatePhase::Running)
 }
 
 /// The update of a `Task`; `None`: it is none, or has ended.
@@ -171,63 +227,65 @@ pub(super) fn of_task(task: &Value, push_uris: &[String]) -> Option<FirmwareUpda
 /// The update of a job in a vendor's queue; `None`: it is none, or has ended.
 pub(super) fn of_job(job: &Value) -> Option<FirmwareUpdate> {
     let kind = text(job, "JobType").unwrap_or_default();
-    let state = text(job, "JobState")?;
-    let is_update = kind_or_name(&kind, job) == Said::Update;
-    let phase = vendor::job_phase(&state).filter(|_| is_update)?;
+    let state = alive_job_state(job)?;
+    if kind_or_name(&kind, job) != Said::Update {
+        return None;
+    }
     Some(FirmwareUpdate {
         source: format!("job {}", id(job)),
         name: words(text(job, "Name").or(Some(kind))),
-        phase,
+        phase: job_phase(&state),
         state: words(Some(state)),
-        percent: percent(job.get("PercentComplete").and_then(Value::as_u64)),
+        percent: percent_of(job),
         message: words(text(job, "Message")),
     })
 }
 
 /// Why it is not known whether a job at work is an update; `None`: it is known, or it is not at work.
 pub(super) fn opaque_job(job: &Value) -> Option<String> {
-    let state = text(job, "JobState")?;
+    let state = alive_job_state(job)?;
     let kind = text(job, "JobType").unwrap_or_default();
-    let is_opaque = kind_or_name(&kind, job) == Said::Nothing
-        && vendor::job_phase(&state) == Some(UpdatePhase::Running);
-    is_opaque.then(|| {
-        let (id, state) = (id(job), words(Some(state)));
-        format!("{id} is {state} and does not say what it does")
-    })
+    let is_opaque =
+        kind_or_name(&kind, job) == Said::Nothing && job_phase(&state) == UpdatePhase::Running;
+    is_opaque.then(|| opaque(job, state))
 }
 
 /// The update of a task in a vendor's queue of updates; `None`: it has ended.
 pub(super) fn of_queued(task: &Value) -> Option<FirmwareUpdate> {
-    let state = text(task, "State")?;
+    let state = alive_queue_state(task)?;
     Some(FirmwareUpdate {
         source: format!("update task {}", id(task)),
         name: words(text(task, "Name")),
-        phase: vendor::queued_phase(&state)?,
+        phase: vendor::queued_phase(&state).unwrap_or(UpdatePhase::Running),
         state: words(Some(state)),
         percent: None,
         message: words(text(task, "Command")),
     })
 }
 
-/// Whether a resource reports `Status.State` as `Updating` (Redfish `Resource.State`).
-fn is_updating(body: &Value) -> bool {
+/// `Status.State` of a resource (Redfish `Resource.State`).
+fn status(body: &Value) -> Option<String> {
     // Some services write the state alone.
-    let state = body
-        .get("Status")
-        .and_then(|status| text(status, "State").or_else(|| text(body, "Status")));
-    state.is_some_and(|state| state.eq_ignore_ascii_case("Updating"))
+    body.get("Status")
+        .and_then(|status| text(status, "State").or_else(|| text(body, "Status")))
+}
+
+/// The update that a resource reports of itself by its state.
+fn by_state(source: &str, body: &Value, state: String, done: Option<u64>) -> FirmwareUpdate {
+    FirmwareUpdate {
+        source: source.to_owned(),
+        name: words(text(body, "Name")),
+        phase: UpdatePhase::Running,
+        state: words(Some(state)),
+        percent: percent(done),
+        message: String::new(),
+    }
 }
 
 /// The update that a resource reports of itself.
 pub(super) fn of_resource(source: &str, body: &Value) -> Option<FirmwareUpdate> {
-    is_updating(body).then(|| FirmwareUpdate {
-        source: source.to_owned(),
-        name: words(text(body, "Name")),
-        phase: UpdatePhase::Running,
-        state: "Updating".to_owned(),
-        percent: None,
-        message: String::new(),
-    })
+    let state = status(body).filter(|state| is_one_of(state, &["Updating"]))?;
+    Some(by_state(source, body, state, None))
 }
 
 /// The image of an OpenBMC that is being activated (R40); `None`: it is not.
@@ -246,26 +304,27 @@ pub(super) fn of_software(image: &Value) -> Option<FirmwareUpdate> {
 
 /// Whether a task or a job is at work, or waits for something; others have ended.
 pub(super) fn is_alive(member: &Value) -> bool {
-    let by_task = text(member, "TaskState").map(|state| !has_ended(&state));
-    let by_job = || text(member, "JobState").map(|state| vendor::job_phase(&state).is_some());
-    let by_queue = || text(member, "State").map(|state| vendor::queued_phase(&state).is_some());
-    by_task.or_else(by_job).or_else(by_queue).unwrap_or(false)
+    match () {
+        () if text(member, "TaskState").is_some() => is_task_alive(member),
+        () if text(member, "JobState").is_some() => alive_job_state(member).is_some(),
+        () => alive_queue_state(member).is_some(),
+    }
 }
 
-/// The update that the `UpdateService` reports.
+/// Whether a task is at work, or waits for something.
+pub(super) fn is_task_alive(task: &Value) -> bool {
+    alive_state(task, "TaskState", has_ended).is_some()
+}
+
+/// The update that the `UpdateService` reports, by the state of its vendor, or of the standard.
 pub(super) fn of_service(service: &Value) -> Option<FirmwareUpdate> {
-    let source = "UpdateService";
-    let by_vendor = vendor::service_state(service)
-        .filter(|(state, _)| vendor::is_service_at_work(state))
-        .map(|(state, done)| FirmwareUpdate {
-            source: source.to_owned(),
-            name: words(text(service, "Name")),
-            phase: UpdatePhase::Running,
-            state: words(Some(state)),
-            percent: percent(done),
-            message: String::new(),
-        });
-    by_vendor.or_else(|| of_resource(source, service))
+    let states = [
+        vendor::service_state(service),
+        status(service).map(|state| (state, None)),
+    ];
+    let mut states = states.into_iter().flatten();
+    let (state, done) = states.find(|(state, _)| vendor::is_service_at_work(state))?;
+    Some(by_state("UpdateService", service, state, done))
 }
 
 /// Parses a document as each kind.
@@ -380,10 +439,9 @@ mod tests {
         for body in [
             json!({"TaskState": "Running", "Name": "Collect logs"}),
             json!({"TaskState": "Running", "Name": "update", "Payload": {"TargetUri": "/redfish/v1/Systems/1/LogServices/Dump"}}),
-            json!({"Name": "Firmware update"}),
-            json!({"TaskState": 5, "Name": "Firmware update"}),
             json!({"TaskState": "completed", "Name": "Firmware update"}),
             json!({"TaskState": "Failed", "Name": "Firmware update"}),
+            json!({"TaskState": "Completed with errors", "Name": "Firmware update"}),
             json!({"TaskState": "Running", "Name": "Configure: BIOS.Setup.1-1"}),
             json!({"TaskState": "Running", "Name": "Update password"}),
             json!({"TaskState": "Running", "Name": "Firmware Inventory"}),
@@ -459,6 +517,11 @@ mod tests {
         assert!(of_service(&updating).is_some());
         assert!(of_resource("system", &updating).is_some());
         assert!(of_service(&json!({"Status": "updating"})).is_some());
+        for state in ["Writing", "Flashing", "Verifying", "Uploading", "Updating"] {
+            let service = json!({"Status": {"State": state}, "Oem": {"Hpe": {"State": "Idle"}}});
+            assert_eq!(of_service(&service).unwrap().state, state);
+            assert!(of_service(&json!({"Status": state})).is_some(), "{state}");
+        }
         assert!(of_service(&json!({"Status": "Enabled"})).is_none());
         assert_eq!(
             of_resource("system", &json!({"Status": {"State": "Enabled"}})),
@@ -468,6 +531,91 @@ mod tests {
         assert_eq!(queued("InProgress").unwrap().phase, UpdatePhase::Running);
         assert_eq!(queued("Pending").unwrap().phase, UpdatePhase::AtNextStart);
         assert_eq!(queued("Complete"), None);
+    }
+
+    #[test]
+    fn what_reports_no_state_is_not_known_to_have_ended() {
+        for state in [json!(null), json!(""), json!(5), json!({"a": 1}), json!([])] {
+            let task = json!({"Id": "7", "Name": "Firmware Update", "TaskState": state});
+            let found = of_task(&task, &[]).unwrap();
+            assert_eq!(found.phase, UpdatePhase::Running, "{task}");
+            assert_eq!(found.state, "state not reported");
+            assert!(is_alive(&task) && is_task_alive(&task), "{task}");
+            let job = json!({"Id": "7", "JobType": "FirmwareUpdate", "JobState": state});
+            assert_eq!(of_job(&job).unwrap().phase, UpdatePhase::Running, "{job}");
+            assert!(is_alive(&job), "{job}");
+            let queued = json!({"Id": "7", "State": state});
+            assert_eq!(
+                of_queued(&queued).unwrap().phase,
+                UpdatePhase::Running,
+                "{queued}"
+            );
+            let unnamed = json!({"Id": "7", "TaskState": state});
+            let why = "7 is state not reported and does not say what it does";
+            assert_eq!(opaque_task(&unnamed, &[]).as_deref(), Some(why));
+            let other = json!({"Id": "7", "Name": "Collect logs", "TaskState": state});
+            assert_eq!(
+                (of_task(&other, &[]), opaque_task(&other, &[])),
+                (None, None)
+            );
+        }
+        assert!(of_task(&json!({"Name": "Firmware Update"}), &[]).is_some());
+        assert!(of_job(&json!({"JobType": "FirmwareUpdate"})).is_some());
+        let done = json!({"Name": "Firmware Update", "PercentComplete": 100});
+        assert_eq!(of_task(&done, &[]), None);
+        assert!(!is_alive(&done));
+    }
+
+    #[test]
+    fn jobs_of_a_type_that_is_not_known_are_known_by_words() {
+        let job = |kind: &str, name: &str| json!({"Id": "J", "JobType": kind, "Name": name, "JobState": "Running"});
+        for (kind, name) in [
+            ("SomethingNew", "Firmware Update"),
+            ("UefiUpdate", "x"),
+            ("Unknown", "Update PSU0"),
+        ] {
+            assert!(of_job(&job(kind, name)).is_some(), "{kind} {name}");
+        }
+        for (kind, name) in [
+            ("SomethingNew", "x"),
+            ("LCUpdate", "x"),
+            ("", "zzz"),
+            ("Unknown", "Component update"),
+        ] {
+            let job = job(kind, name);
+            assert_eq!(of_job(&job), None, "{job}");
+            assert!(opaque_job(&job).is_some(), "{job}");
+        }
+        assert_eq!(
+            opaque_job(&job("", "zzz")).as_deref(),
+            Some("J \"zzz\" is Running and does not say what it does")
+        );
+        for kind in [
+            "SystemErase",
+            "OSDeploy",
+            "SACollectExportHealthData",
+            "RemoteDiagnostics",
+            "RebootForce",
+            "RAIDConfiguration",
+            "LCLogExport",
+        ] {
+            let job = job(kind, "x");
+            assert_eq!((of_job(&job), opaque_job(&job)), (None, None), "{kind}");
+        }
+    }
+
+    #[test]
+    fn request_to_a_place_that_no_rule_knows_says_nothing() {
+        let task = |target: &str| json!({"Name": "Task 7", "TaskState": "Running", "Payload": {"TargetUri": target}});
+        for unknown in [
+            "/upload",
+            "/redfish/v1/Managers/1/Actions/Oem/Manager.InstallImage",
+            "/redfish/v1/Systems/1/Bios/Actions/Bios.Update",
+        ] {
+            assert!(opaque_task(&task(unknown), &[]).is_some(), "{unknown}");
+        }
+        let known = "/redfish/v1/Managers/1/LogServices/Dump";
+        assert_eq!(opaque_task(&task(known), &[]), None);
     }
 
     #[test]

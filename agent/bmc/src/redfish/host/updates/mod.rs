@@ -238,7 +238,7 @@ impl Survey<'_> {
         let mut found = self.found();
         let Some(places) = &found.places else {
             let update = document::of_task(task, &[]);
-            if update.is_some() || !document::is_alive(task) {
+            if update.is_some() || !document::is_task_alive(task) {
                 return Look::of(update);
             }
             // What it is is decided once it is known where images are pushed to.
