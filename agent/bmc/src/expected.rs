@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use rackhand_identity::{IdentityMatch, compare_serials, compare_system_uuids};
+use rackhand_identity::{
+    IdentityMatch, SystemUuid, compare_serials, compare_system_uuids, is_known_text,
+};
 
 use crate::SystemIdentity;
 
@@ -15,6 +17,10 @@ pub struct Expected {
     pub serial: Option<String>,
     /// A system that reports no identity is not the expected one.
     pub is_required: bool,
+    /// What earlier operations read of the system: decides where the two above do not. Its serial number outweighs
+    /// its UUID, because a new mainboard is given the serial number again; where neither can be compared, another
+    /// manufacturer or model is another system.
+    pub earlier: Option<SystemIdentity>,
 }
 
 /// A difference between the expected and the reported identity.
@@ -46,13 +52,18 @@ impl fmt::Display for Mismatch {
 impl Expected {
     /// Whether nothing is expected, in which case every system is the expected one.
     pub fn is_empty(&self) -> bool {
-        self.system_uuid.is_none() && self.serial.is_none()
+        self.system_uuid.is_none() && self.serial.is_none() && self.earlier.is_none()
     }
 
     /// Compares the reported identity. A value that either side lacks is not compared, and equal UUIDs
     /// settle it, because serial numbers have several notations.
     pub fn compare(&self, found: &SystemIdentity) -> IdentityMatch {
+        let earlier = || match &self.earlier {
+            Some(earlier) => compare_earlier(earlier, found),
+            None => IdentityMatch::Unknown,
+        };
         match (self.compare_uuids(found), self.compare_serials(found)) {
+            (IdentityMatch::Unknown, IdentityMatch::Unknown) => earlier(),
             (IdentityMatch::Unknown, serials) => serials,
             (uuids, _) => uuids,
         }
@@ -74,7 +85,9 @@ impl Expected {
             (IdentityMatch::Same, _) | (IdentityMatch::Unknown, IdentityMatch::Same) => None,
             (IdentityMatch::Different, _) => uuid(),
             (IdentityMatch::Unknown, IdentityMatch::Different) => serial(),
-            (IdentityMatch::Unknown, IdentityMatch::Unknown) if !self.is_required => None,
+            (IdentityMatch::Unknown, IdentityMatch::Unknown) if !self.is_required => {
+                difference_to_earlier(self.earlier.as_ref()?, found)
+            }
             _ if self.system_uuid.is_some() => uuid(),
             _ if self.serial.is_some() => serial(),
             _ => None,
@@ -82,16 +95,90 @@ impl Expected {
     }
 
     fn compare_uuids(&self, found: &SystemIdentity) -> IdentityMatch {
-        match (&self.system_uuid, &found.system_uuid) {
-            (Some(expected), Some(found)) => compare_system_uuids(expected, found),
-            _ => IdentityMatch::Unknown,
-        }
+        compare_known(&self.system_uuid, &found.system_uuid, compare_system_uuids)
     }
 
     fn compare_serials(&self, found: &SystemIdentity) -> IdentityMatch {
-        match (&self.serial, &found.serial) {
-            (Some(expected), Some(found)) => compare_serials(expected, found),
-            _ => IdentityMatch::Unknown,
+        compare_known(&self.serial, &found.serial, compare_serials)
+    }
+}
+
+/// Compares what both sides report.
+fn compare_known(
+    one: &Option<String>,
+    other: &Option<String>,
+    compare: fn(&str, &str) -> IdentityMatch,
+) -> IdentityMatch {
+    match (one, other) {
+        (Some(one), Some(other)) => compare(one, other),
+        _ => IdentityMatch::Unknown,
+    }
+}
+
+/// Compares what names the host with what earlier operations read of it: the serial number decides, else the UUID.
+pub fn compare_earlier(earlier: &SystemIdentity, found: &SystemIdentity) -> IdentityMatch {
+    match compare_known(&earlier.serial, &found.serial, compare_serials) {
+        IdentityMatch::Unknown => compare_known(
+            &earlier.system_uuid,
+            &found.system_uuid,
+            compare_system_uuids,
+        ),
+        decided => decided,
+    }
+}
+
+fn difference_to_earlier(earlier: &SystemIdentity, found: &SystemIdentity) -> Option<Mismatch> {
+    let difference = |what, expected: &Option<String>, found: &Option<String>| {
+        Some(Mismatch {
+            what,
+            expected: expected.clone()?,
+            found: found.clone()?,
+        })
+    };
+    match compare_earlier(earlier, found) {
+        IdentityMatch::Same => None,
+        IdentityMatch::Unknown => contradiction(&comparable(earlier), &comparable(found)),
+        IdentityMatch::Different => {
+            let serials = compare_known(&earlier.serial, &found.serial, compare_serials);
+            match serials {
+                IdentityMatch::Different => {
+                    difference("serial number", &earlier.serial, &found.serial)
+                }
+                _ => difference("system UUID", &earlier.system_uuid, &found.system_uuid),
+            }
         }
     }
+}
+
+/// Without placeholders, which name nothing.
+pub fn comparable(found: &SystemIdentity) -> SystemIdentity {
+    let text = |text: &Option<String>| text.clone().filter(|text| is_known_text(text));
+    let uuid = found.system_uuid.clone();
+    SystemIdentity {
+        system_uuid: uuid.filter(|uuid| SystemUuid::parse(uuid).is_some()),
+        serial: text(&found.serial),
+        vendor: text(&found.vendor),
+        model: text(&found.model),
+        resource: found.resource.clone(),
+    }
+}
+
+/// What both report and differs, apart from what names a host.
+pub(crate) fn contradiction(known: &SystemIdentity, found: &SystemIdentity) -> Option<Mismatch> {
+    let (known_name, found_name) = (&known.resource, &found.resource);
+    [
+        ("@odata.id", &known_name.path, &found_name.path),
+        ("Id", &known_name.id, &found_name.id),
+        ("manufacturer", &known.vendor, &found.vendor),
+        ("model", &known.model, &found.model),
+    ]
+    .into_iter()
+    .find_map(|(what, known, found)| {
+        let (known, found) = (known.as_ref()?, found.as_ref()?);
+        (!known.eq_ignore_ascii_case(found)).then(|| Mismatch {
+            what,
+            expected: known.clone(),
+            found: found.clone(),
+        })
+    })
 }

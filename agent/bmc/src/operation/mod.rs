@@ -23,7 +23,7 @@ use crate::{
     BmcError, ErrorKind, PowerCommand, PowerReading, PowerSource, PowerState, SystemIdentity,
 };
 
-pub use crate::expected::{Expected, Mismatch};
+pub use crate::expected::{Expected, Mismatch, comparable, compare_earlier};
 pub use machine::{Operation, Proof, updates_limit};
 pub use observation::{LastReading, Past, PowerObservation};
 pub use outcome::{Outcome, state_word};

@@ -4,10 +4,13 @@
 //! UUID or a serial number names a host. Some BMCs leave both out while the host is off, so that the name of the
 //! resource within the BMC is enough then.
 
-use rackhand_identity::{IdentityMatch, SystemUuid, is_known_text};
+use rackhand_identity::IdentityMatch;
 
 use super::{Expected, Mismatch};
-use crate::{PowerSource, SystemIdentity};
+use crate::{
+    PowerSource, SystemIdentity,
+    expected::{comparable, contradiction},
+};
 
 /// What a reading says about its system.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,24 +59,11 @@ impl KnownSystem {
     }
 }
 
-/// Without placeholders, which name nothing.
-fn comparable(found: &SystemIdentity) -> SystemIdentity {
-    let text = |text: &Option<String>| text.clone().filter(|text| is_known_text(text));
-    let uuid = found.system_uuid.clone();
-    SystemIdentity {
-        system_uuid: uuid.filter(|uuid| SystemUuid::parse(uuid).is_some()),
-        serial: text(&found.serial),
-        vendor: text(&found.vendor),
-        model: text(&found.model),
-        resource: found.resource.clone(),
-    }
-}
-
 fn compare(known: &SystemIdentity, found: &SystemIdentity, source: PowerSource) -> Sameness {
     let expected = Expected {
         system_uuid: known.system_uuid.clone(),
         serial: known.serial.clone(),
-        is_required: false,
+        ..Expected::default()
     };
     if let Some(mismatch) = expected.mismatch(found) {
         return Sameness::Other(mismatch);
@@ -95,26 +85,6 @@ fn compare(known: &SystemIdentity, found: &SystemIdentity, source: PowerSource) 
     } else {
         Sameness::Unnamed
     }
-}
-
-/// What both report and differs, apart from what names a host.
-fn contradiction(known: &SystemIdentity, found: &SystemIdentity) -> Option<Mismatch> {
-    let (known_name, found_name) = (&known.resource, &found.resource);
-    [
-        ("@odata.id", &known_name.path, &found_name.path),
-        ("Id", &known_name.id, &found_name.id),
-        ("manufacturer", &known.vendor, &found.vendor),
-        ("model", &known.model, &found.model),
-    ]
-    .into_iter()
-    .find_map(|(what, known, found)| {
-        let (known, found) = (known.as_ref()?, found.as_ref()?);
-        (!known.eq_ignore_ascii_case(found)).then(|| Mismatch {
-            what,
-            expected: known.clone(),
-            found: found.clone(),
-        })
-    })
 }
 
 /// Whether both name the same resource of the BMC: its path as before, and its `Id`, or its `Name` without one. Where

@@ -114,7 +114,7 @@ impl Target {
             Access::Inventory(known) => Expected {
                 system_uuid: known.system_uuid.clone(),
                 serial: known.serial.clone(),
-                is_required: false,
+                ..Expected::default()
             },
             Access::Sent { .. } => Expected::default(),
         }
@@ -127,7 +127,7 @@ impl Target {
         let asked = Expected {
             system_uuid: asked.and_then(|asked| said(&asked.system_uuid)),
             serial: asked.and_then(|asked| said(&asked.serial)),
-            is_required: false,
+            ..Expected::default()
         };
         let Access::Inventory(known) = &self.access else {
             return Ok(asked);
@@ -144,7 +144,7 @@ impl Target {
         Ok(Expected {
             system_uuid: asked.system_uuid.or_else(|| known.system_uuid.clone()),
             serial: asked.serial.or_else(|| known.serial.clone()),
-            is_required: false,
+            ..Expected::default()
         })
     }
 }

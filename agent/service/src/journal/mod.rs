@@ -9,6 +9,7 @@ mod identity;
 mod ledger;
 mod messages;
 mod query;
+mod read_system;
 mod records;
 mod running;
 #[cfg(test)]
@@ -39,7 +40,8 @@ pub(crate) use file::IfDamaged;
 use file::{SCHEMA, open_or_create, prepare};
 use ledger::{View, decide, write, write_operation};
 pub(crate) use messages::{interrupted, outcome_to_proto, refused_status};
-pub(crate) use query::{OperationFilter, ReadSystem};
+pub(crate) use query::OperationFilter;
+pub(crate) use read_system::ReadSystem;
 pub(crate) use records::{IdentityRecord, OperationRecord};
 use running::RunningOperations;
 use store::{OnDisk, OpenedJournal, ReadTx, Source, Store};
@@ -453,12 +455,13 @@ impl Journal {
             .await
     }
 
-    /// What the last confirmed operation of the host read of its system, among the newest operations.
+    /// What the confirmed operations of the host read of its system, among the newest operations.
     pub(crate) async fn last_system(
         &self,
         host: HostKeys,
     ) -> Result<Option<ReadSystem>, JournalError> {
-        self.read(move |tx| query::last_system(tx, &host)).await
+        self.read(move |tx| read_system::last_system(tx, &host))
+            .await
     }
 
     /// All holds, by host key.

@@ -4,11 +4,10 @@ use rackhand_agent_core::{
     host_key::HostKeys,
     ledger::{Action, Device},
 };
-use rackhand_proto::v1;
 use redb::ReadableTable;
 
 use super::{
-    JournalError, OperationRecord, RecordedOutcome,
+    JournalError, OperationRecord,
     store::ReadTx,
     tables::{ENDED, OPERATIONS, RUNNING, decode, get},
 };
@@ -104,57 +103,4 @@ pub(super) fn last_command(
         }
     }
     Ok(last)
-}
-
-/// Operations that are looked at for what was read of a host.
-const MAX_LOOKED: usize = 512;
-
-/// What an operation read of the system of a host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ReadSystem {
-    /// Id of the operation.
-    pub(crate) operation: String,
-    /// Its end, in nanoseconds of the Unix epoch.
-    pub(crate) ended: i64,
-    /// System UUID and serial number; one of them is not empty.
-    pub(crate) identity: v1::SystemIdentity,
-}
-
-/// What the last confirmed operation at the BMC of the host read of its system over Redfish, among the newest
-/// operations. A GUID over IPMI is not remembered: some BMCs have a new one at each start.
-pub(super) fn last_system(
-    tx: &ReadTx,
-    host: &HostKeys,
-) -> Result<Option<ReadSystem>, JournalError> {
-    let ended = tx.open(ENDED)?;
-    let newest = ended.iter().map_err(JournalError::storage)?.rev();
-    for entry in newest.take(MAX_LOOKED) {
-        let (at_and_id, _) = entry.map_err(JournalError::storage)?;
-        let id = at_and_id.value().1;
-        let Some(record) = get::<OperationRecord>(tx, OPERATIONS, id)? else {
-            continue;
-        };
-        if record.device == Device::Bmc
-            && host.mean(&record.key)
-            && let Some(RecordedOutcome::Reported(outcome)) = &record.outcome
-            && outcome.code() == v1::OutcomeCode::Confirmed
-            && let Some(identity) = read_system(outcome)
-        {
-            return Ok(Some(ReadSystem {
-                operation: record.id,
-                ended: record.ended,
-                identity,
-            }));
-        }
-    }
-    Ok(None)
-}
-
-/// The system that the last reading with one names.
-fn read_system(outcome: &v1::Outcome) -> Option<v1::SystemIdentity> {
-    let readings = outcome.readings.iter().rev();
-    readings
-        .filter(|reading| reading.protocol() == v1::Protocol::Redfish)
-        .filter_map(|reading| reading.identity.clone())
-        .find(|identity| !identity.system_uuid.is_empty() || !identity.serial.is_empty())
 }

@@ -1,23 +1,26 @@
-//! Which system the BMC of an operation must manage, where neither the caller nor the inventory says it (F5).
+//! Which system the BMC of an operation must manage, as far as neither the caller nor the inventory says it (F5).
 
 use jiff::Timestamp;
 use rackhand_agent_core::ledger::Device;
-use rackhand_bmc::operation::Expected;
+use rackhand_bmc::{
+    IdentityMatch,
+    operation::{Expected, Mismatch},
+};
 use tracing::warn;
 
 use super::Run;
 use crate::journal::ReadSystem;
 
 impl Run {
-    /// What an earlier operation read of the system of this host; `None`: something else says which one it must be, or
-    /// no operation has read one.
+    /// What earlier operations read of the system of this host; `None`: none has read one, or it is not the one that
+    /// this operation expects.
     pub(super) async fn remembered(&self) -> Option<ReadSystem> {
-        if self.device == Device::Outlets || !self.request.expected.is_empty() {
+        if self.device == Device::Outlets {
             return None;
         }
         let keys = self.target.keys.clone();
         match self.context.journal.last_system(keys).await {
-            Ok(system) => system,
+            Ok(system) => system.filter(|system| applies(&self.request.expected, system)),
             Err(error) => {
                 let host = &self.target.host;
                 warn!(%host, %error, "what earlier operations read of this host is not known");
@@ -27,18 +30,23 @@ impl Run {
     }
 }
 
-/// The expectation that follows from it: the serial number, which a new mainboard is given again, else the UUID.
-pub(super) fn expected(system: &ReadSystem) -> Expected {
-    let said = |text: &String| (!text.is_empty()).then(|| text.clone());
-    let serial = said(&system.identity.serial);
+/// Whether what was read earlier may be of the expected system. Otherwise the host was replaced since.
+fn applies(expected: &Expected, system: &ReadSystem) -> bool {
+    expected.compare(&system.identity) != IdentityMatch::Different
+}
+
+/// The expectation, with what was read earlier.
+pub(super) fn expected(stated: &Expected, system: &ReadSystem) -> Expected {
     Expected {
-        system_uuid: match &serial {
-            Some(_) => None,
-            None => said(&system.identity.system_uuid),
-        },
-        serial,
-        is_required: false,
+        earlier: Some(system.identity.clone()),
+        ..stated.clone()
     }
+}
+
+/// Whether the difference is one to what was read earlier.
+pub(super) fn is_to_earlier(mismatch: &Mismatch, stated: &Expected) -> bool {
+    let said = [&stated.system_uuid, &stated.serial];
+    !said.contains(&&Some(mismatch.expected.clone()))
 }
 
 /// Where the expectation comes from, and what to do if it is wrong.
@@ -47,7 +55,7 @@ pub(super) fn origin(system: &ReadSystem) -> String {
     let at = at.map(|at| format!("{at:.0}")).unwrap_or_default();
     format!(
         "the expected one is what operation {} of {at} read there; if the host was replaced, say so by serial or \
-         system_uuid in the inventory",
+         system_uuid of the new one in the inventory",
         system.operation
     )
 }
@@ -55,56 +63,120 @@ pub(super) fn origin(system: &ReadSystem) -> String {
 #[cfg(test)]
 mod tests {
     use rackhand_bmc::SystemIdentity;
-    use rackhand_proto::v1;
 
     use super::*;
 
-    fn read(system_uuid: &str, serial: &str) -> ReadSystem {
-        ReadSystem {
-            operation: "off-1".to_owned(),
-            ended: 1_700_000_000_000_000_000,
-            identity: v1::SystemIdentity {
-                system_uuid: system_uuid.to_owned(),
-                serial: serial.to_owned(),
-                ..v1::SystemIdentity::default()
-            },
-        }
-    }
+    const A: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
+    const B: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e33";
 
-    fn found(system_uuid: &str, serial: &str) -> SystemIdentity {
+    /// System UUID, serial number and manufacturer.
+    type Named = (&'static str, &'static str, &'static str);
+
+    fn found((system_uuid, serial, vendor): Named) -> SystemIdentity {
         let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         SystemIdentity {
             system_uuid: said(system_uuid),
             serial: said(serial),
+            vendor: said(vendor),
             ..SystemIdentity::default()
         }
     }
 
+    fn read(before: Named) -> ReadSystem {
+        ReadSystem {
+            operation: "off-1".to_owned(),
+            ended: 1_700_000_000_000_000_000,
+            identity: found(before),
+        }
+    }
+
+    fn stated(system_uuid: &'static str, serial: &'static str) -> Expected {
+        let said = found((system_uuid, serial, ""));
+        Expected {
+            system_uuid: said.system_uuid,
+            serial: said.serial,
+            ..Expected::default()
+        }
+    }
+
+    /// The property of the mismatch; empty: it is the expected system.
+    fn compared(stated: &Expected, before: Named, now: Named) -> &'static str {
+        let system = read(before);
+        let expected = match applies(stated, &system) {
+            true => expected(stated, &system),
+            false => stated.clone(),
+        };
+        let mismatch = expected.mismatch(&found(now));
+        let is_different = expected.compare(&found(now)) == IdentityMatch::Different;
+        assert!(mismatch.is_some() || !is_different, "{before:?} {now:?}");
+        mismatch.map_or("", |mismatch| mismatch.what)
+    }
+
     #[test]
     fn f5_host_with_another_serial_number_is_another_one_and_a_new_mainboard_is_not() {
-        const A: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
-        const B: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e33";
-        for (before, now, is_other) in [
-            ((A, "S1"), (A, "S1"), false),
-            ((A, "S1"), (B, "S1"), false),
-            ((A, "S1"), (B, "S2"), true),
-            ((A, ""), (B, "S2"), true),
-            ((A, ""), (A, "S2"), false),
-            // A BMC may leave both out while the host is off.
-            ((A, "S1"), ("", ""), false),
+        const OEM: &str = "To be filled by O.E.M.";
+        for (before, now, other) in [
+            ((A, "S1", "V"), (A, "S1", "V"), ""),
+            ((A, "S1", "V"), (B, "S1", "V"), ""),
+            ((A, "S1", "V"), (B, "S2", "V"), "serial number"),
+            ((A, "S1", "V"), (A, "S2", "V"), "serial number"),
+            ((A, "", "V"), (B, "S2", "V"), "system UUID"),
+            ((A, "", "V"), (A, "S2", "V"), ""),
+            // A serial number that is not reported does not excuse another UUID.
+            ((A, "S1", "V"), (B, "", "V"), "system UUID"),
+            ((A, "S1", "V"), (B, "None", "V"), "system UUID"),
+            ((A, "S1", "V"), (B, OEM, "V"), "system UUID"),
+            ((A, "S1", "V"), (A, "", "W"), ""),
+            // A BMC may leave both out while the host is off, but it is still of the same make.
+            ((A, "S1", "V"), ("", "", "V"), ""),
+            ((A, "S1", "V"), ("", "", ""), ""),
+            ((A, "S1", "V"), ("", "", "W"), "manufacturer"),
+            ((A, "S1", "V"), ("", OEM, "W"), "manufacturer"),
+            ((A, "", "V"), ("", "", "W"), "manufacturer"),
         ] {
-            let expected = expected(&read(before.0, before.1));
-            let mismatch = expected.mismatch(&found(now.0, now.1));
-            assert_eq!(mismatch.is_some(), is_other, "{before:?} {now:?}");
+            let found = compared(&Expected::default(), before, now);
+            assert_eq!(found, other, "{before:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn f5_what_inventory_or_caller_say_goes_before_what_was_read_earlier() {
+        let before = (A, "S1", "V");
+        for (said, now, other) in [
+            // The inventory has the serial number, the journal the UUID.
+            (stated("", "S1"), (B, "", "V"), "system UUID"),
+            (stated("", "S1"), (B, "S1", "V"), ""),
+            (stated("", "S1"), (A, "S2", "V"), "serial number"),
+            (stated("", "S1"), ("", "", "W"), "manufacturer"),
+            (stated(A, ""), ("", "S2", "V"), "serial number"),
+            (stated(A, ""), (A, "S2", "V"), ""),
+            (stated(A, ""), (B, "S1", "V"), "system UUID"),
+            // The host was replaced, and the inventory says so.
+            (stated("", "S2"), (B, "S2", "W"), ""),
+            (stated("", "S2"), (B, "", "W"), ""),
+            (stated(B, ""), (B, "", "W"), ""),
+            (stated(B, ""), ("", "", "W"), ""),
+            (stated(B, ""), (A, "S1", "V"), "system UUID"),
+        ] {
+            assert_eq!(compared(&said, before, now), other, "{said:?} {now:?}");
         }
     }
 
     #[test]
     fn origin_names_the_operation_and_its_time() {
-        let origin = origin(&read("", "S1"));
+        let origin = origin(&read(("", "S1", "")));
         assert!(
             origin.contains("operation off-1 of 2023-11-14T22:13:20Z"),
             "{origin}"
         );
+    }
+
+    #[test]
+    fn difference_to_what_was_stated_has_no_earlier_operation() {
+        let of = |expected: &Expected, now| expected.mismatch(&found(now)).unwrap();
+        let said = stated("", "S1");
+        let whole = expected(&said, &read((A, "S1", "V")));
+        assert!(is_to_earlier(&of(&whole, (B, "", "V")), &said));
+        assert!(!is_to_earlier(&of(&whole, (B, "S2", "V")), &said));
     }
 }
