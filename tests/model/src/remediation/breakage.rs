@@ -99,11 +99,12 @@ pub enum Breakage {
     DeadAwaited,
     ParkedCut,
     LeftOnCut,
+    ReadyAgainCut,
 }
 
 impl Breakage {
     /// Every breakage.
-    pub const ALL: [Self; 68] = [
+    pub const ALL: [Self; 69] = [
         Self::TaintDuringPowerOff,
         Self::SilenceIsOff,
         Self::PoweringOffIsOff,
@@ -172,6 +173,7 @@ impl Breakage {
         Self::DeadAwaited,
         Self::ParkedCut,
         Self::LeftOnCut,
+        Self::ReadyAgainCut,
     ];
 
     /// The breakage in words, as reports print it.
@@ -247,6 +249,7 @@ impl Breakage {
             Self::DeadAwaited => "the pods of a host that has failed are waited for",
             Self::ParkedCut => "a parked host is cut",
             Self::LeftOnCut => "a host that is to stay on is cut before it is parked",
+            Self::ReadyAgainCut => "a host whose Node is Ready again is cut all the same",
         }
     }
 
@@ -275,6 +278,7 @@ impl Breakage {
             Self::ForeignUncordoned | Self::ForeignCordonTaken => (false, &[Fault::Cordoned]),
             Self::EvictionUnguarded => (false, &[Fault::NodeReplaced]),
             Self::DeadAwaited | Self::ParkedCut | Self::LeftOnCut => (false, &[Fault::Hangs]),
+            Self::ReadyAgainCut => (false, &[Fault::Hangs, Fault::Recovers]),
             Self::CancelIgnored => (false, &[Fault::Deleted]),
             Self::ConfirmationKept => (false, &[Fault::EarlyConfirmation, Fault::Silent]),
             Self::JournalBelieved => (false, &[Fault::Deleted, Fault::JournalWiped]),

@@ -59,6 +59,7 @@ impl World {
                     switches_healthy_off: is_off
                         && d.state.attempt.taint.is_none()
                         && self.runs_as_other_node(),
+                    ends_awaited_pod: is_off && self.has_awaited_pod() && !self.has_sent(),
                     state: d.state,
                     next,
                     is_passed,

@@ -139,6 +139,7 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         since,
         attempt,
         tries,
+        unsent,
         power_off_repeats,
         retry_at,
         mode,
@@ -173,7 +174,8 @@ fn hash_state<H: Hasher>(state: &State, asked: Option<Timestamp>, h: &mut H) {
         Step::Evicted => Err(false),
         _ => Ok(since),
     };
-    (step, since, tries, power_off_repeats, retry_at, mode).hash(h);
+    (step, since, tries, unsent).hash(h);
+    (power_off_repeats, retry_at, mode).hash(h);
     (strategy, causes, keep_off, failure, cluster, host).hash(h);
     (agent_holds, confirmation_used, node_was_down).hash(h);
     (former_lease, cordoned).hash(h);
@@ -325,10 +327,12 @@ fn hash_call<H: Hasher>(call: &Held, asked: Option<Timestamp>, h: &mut H) {
         changed,
         hold,
         switches_healthy_off,
+        ends_awaited_pod,
         sent: _,
     } = call;
     hash_state(state, asked, h);
-    (next, is_passed, changed, hold, switches_healthy_off).hash(h);
+    (next, is_passed, changed, hold).hash(h);
+    (switches_healthy_off, ends_awaited_pod).hash(h);
 }
 
 fn hash_shell<H: Hasher>(shell: &Shell, h: &mut H) {

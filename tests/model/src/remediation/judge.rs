@@ -141,7 +141,12 @@ impl World {
         if self.ended_off {
             self.broken(Wrong::Outdated);
         }
-        self.judge_budget();
+        if self.is_left_on() {
+            self.broken(Wrong::LeftOn);
+        }
+        if held.ends_awaited_pod {
+            self.broken(Wrong::Budget);
+        }
     }
 
     /// A diagnostic interrupt crashes a host. It is sent once, unless the journal is lost, and only to a host that

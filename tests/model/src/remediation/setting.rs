@@ -267,6 +267,7 @@ impl Setting {
                 Fault::Deleted,
                 Fault::NodeReplaced,
                 Fault::Hangs,
+                Fault::Recovers,
                 Fault::Cordoned,
                 Fault::PodReturns,
                 Fault::GivenUp,

@@ -283,7 +283,8 @@ pub struct Attempt {
     /// The update of firmware that is waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<Box<UpdateWatch>>,
-    /// Power-offs that were not sent because of an update, and taken back; each changes the operation id.
+    /// Power-offs that were taken back because nothing of them was sent: an update runs, or the Node is Ready again;
+    /// each changes the operation id.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub update_refusals: u32,
     /// How its pods leave the host before it is switched.
@@ -375,6 +376,9 @@ pub struct State {
     pub attempt: Attempt,
     /// Operations tried in this step; part of the operation id.
     pub tries: u32,
+    /// Those of them that sent no command.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsent: u32,
     /// Power-offs that were repeated because the host was on; part of the operation id.
     pub power_off_repeats: u32,
     /// No retry before this time.
@@ -471,6 +475,7 @@ impl State {
             since: now,
             attempt: Attempt::new(1, now),
             tries: 0,
+            unsent: 0,
             power_off_repeats: 0,
             retry_at: None,
             failure: None,
@@ -503,9 +508,15 @@ impl State {
         self.step = step;
         self.since = now;
         self.tries = 0;
+        self.unsent = 0;
         self.retry_at = None;
         self.failure = None;
         self
+    }
+
+    /// Whether no power-off of this attempt has sent a command.
+    pub(super) fn has_sent_nothing(&self) -> bool {
+        self.tries == self.unsent && self.power_off_repeats == self.attempt.update_refusals
     }
 
     /// Records the end of the current attempt.

@@ -357,6 +357,9 @@ impl StepContext<'_> {
         if let Some(d) = self.taken_before_off(&s) {
             return d;
         }
+        if let Some(d) = self.resume_before_hold(&s) {
+            return d;
+        }
         // One that has failed is fenced: its pods wait for that.
         if !self.holds()
             && self.can_end_pods(&s)

@@ -287,6 +287,7 @@ pub(super) fn random_state(r: &mut Rng) -> State {
     s.mode = r.pick(&[Mode::Cooperative, Mode::Direct]);
     s.attempt.number = r.pick(&[1, 2, 3]);
     s.tries = r.pick(&[0, 1, 3]);
+    s.unsent = r.pick(&[0, s.tries]);
     s.power_off_repeats = r.pick(&[0, 1]);
     s.attempt.power_on_repeats = r.pick(&[0, 3]);
     s.retry_at = some_time(r);

@@ -241,17 +241,19 @@ impl World {
         EvictionResult::Evicted
     }
 
-    /// A host on which a person may be working is switched only if a person says so. A pod that runs under a kubelet that
-    /// works loses its power only where somebody has written that.
-    pub(crate) fn judge_budget(&mut self) {
-        if self.is_left_on() {
-            self.broken(Wrong::LeftOn);
-        }
-        let is_permitted = |leaving: Leaving| leaving.blocked == EvictionPolicy::Proceed;
-        let runs = self.pod.bound && self.pod.process && self.is_heard();
-        if runs && self.leaving.is_some_and(|leaving| !is_permitted(leaving)) {
-            self.broken(Wrong::Budget);
-        }
+    /// Whether any command was sent to the BMC: then the host may go off at any moment, and the power-off is finished.
+    pub(crate) fn has_sent(&self) -> bool {
+        let mut operations = self.agent.ledger.operations.values();
+        operations.any(|op| !op.sending.is_empty())
+    }
+
+    /// Whether a pod runs under a kubelet that works and is shown to, and nobody has written that its budget is overruled:
+    /// it must not lose its power. Nobody can see what happens between the decision and the command.
+    pub(crate) fn has_awaited_pod(&self) -> bool {
+        let is_awaited =
+            (self.leaving).is_some_and(|leaving| leaving.blocked != EvictionPolicy::Proceed);
+        let is_shown = self.node.ready && self.is_heard();
+        is_awaited && is_shown && self.pod.bound && self.pod.process
     }
 }
 
@@ -270,6 +272,7 @@ impl Breakage {
                 | Self::DeadAwaited
                 | Self::ParkedCut
                 | Self::LeftOnCut
+                | Self::ReadyAgainCut
         )
     }
 
@@ -277,6 +280,11 @@ impl Breakage {
     pub(crate) fn eviction_seen(self, o: &mut Observation, step: Step, w: &World) {
         if let (Self::WaitIgnored, Ok(policy)) = (self, &mut o.object.policy)
             && policy.eviction_blocked == EvictionPolicy::Wait
+        {
+            policy.eviction_blocked = EvictionPolicy::Proceed;
+        }
+        if let (Self::ReadyAgainCut, Ok(policy)) = (self, &mut o.object.policy)
+            && matches!(step, Step::Holding | Step::PoweringOff)
         {
             policy.eviction_blocked = EvictionPolicy::Proceed;
         }

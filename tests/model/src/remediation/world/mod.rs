@@ -91,6 +91,8 @@ pub struct Held {
     pub hold: Option<bool>,
     /// It switches off a host on which another Node was Ready when it was observed, and nothing is moved.
     pub switches_healthy_off: bool,
+    /// It begins to switch off a host whose kubelet was shown to work, with a pod on it that is waited for.
+    pub ends_awaited_pod: bool,
     /// The term and the number of its call, once it was sent.
     pub sent: Sequence,
 }

@@ -256,6 +256,7 @@ fn needed_by_write(before: &State, after: &State) -> Needed {
         step: after.step,
         since: after.since,
         tries: after.tries,
+        unsent: after.unsent,
         retry_at: after.retry_at,
         failure: after.failure.clone(),
         finalizer: after.finalizer,

@@ -42,6 +42,9 @@ impl StepContext<'_> {
             }) => return self.refused_by_firmware(s, update, why, Sent::Commands),
             _ => {}
         }
+        if let Some(d) = self.resume_before_off(&s) {
+            return d;
+        }
         if let Some(name) = self.hold_missing() {
             let lost = Reason::HoldLost(name.to_owned());
             return match &o.operation {
@@ -289,6 +292,16 @@ impl StepContext<'_> {
     ) -> Decision {
         let news = s.failure.as_deref() != Some(why);
         s.tries = s.tries.saturating_add(1);
+        let has_sent_nothing = matches!(
+            self.o.operation,
+            Some(
+                OperationView::Finished {
+                    commands_sent: 0,
+                    ..
+                } | OperationView::Rejected { .. }
+            )
+        );
+        s.unsent = s.unsent.saturating_add(u32::from(has_sent_nothing));
         s.failure = Some(why.to_owned());
         if s.step == Step::PoweringOff && s.tries >= self.policy.power_off_tries {
             return self.await_confirmation(s, after(self.now, self.policy.unconfirmed_interval));

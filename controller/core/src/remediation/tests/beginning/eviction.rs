@@ -751,3 +751,129 @@ fn nothing_is_cordoned_evicted_or_held_before_health_checks_are_told() {
     let d = decide(&o, Some(&mk_evicting(true, 300)), at(0));
     assert_eq!((d.next, d.state.step), (Next::Write, Step::Holding));
 }
+
+/// A host that is to be fenced because its Node failed while its pods were waited for, and whose Node is Ready again.
+/// The agent has been away meanwhile, so nothing was sent.
+fn mk_ready_again(step: Step) -> (Observation, State) {
+    let mut o = mk_cordoned();
+    o.bmh = None;
+    policy(&mut o).eviction_blocked = EvictionPolicy::Wait;
+    keep_alive(&mut o, 100);
+    let mut s = mk_evicting(true, 300);
+    s.attempt.eviction.as_mut().unwrap().evicted = 2;
+    s.mode = Mode::Direct;
+    s.host.as_mut().unwrap().bmh = None;
+    s.step = step;
+    s.agent_holds = step != Step::Holding;
+    (o, s)
+}
+
+fn assert_resumed(o: &Observation, s: &State, what: &str) -> State {
+    let d = decide(o, Some(s), at(100));
+    assert_eq!(
+        (d.next, d.state.step),
+        (Next::Write, Step::Evicting),
+        "{what}"
+    );
+    assert_eq!(d.notes[0].reason, "EvictionResumed", "{what}");
+    let eviction = d.state.attempt.eviction.as_ref().unwrap();
+    assert_eq!((eviction.evicted, eviction.until), (2, at(400)), "{what}");
+    assert_eq!(d.state.cordoned, s.cordoned, "{what}");
+    d.state
+}
+
+#[test]
+fn node_that_is_ready_again_before_anything_was_sent_keeps_the_pods_that_are_waited_for() {
+    for step in [
+        Step::Holding,
+        Step::ShuttingDown,
+        Step::PoweringOff,
+        Step::AwaitingConfirmation,
+    ] {
+        for blocked in [EvictionPolicy::Wait, EvictionPolicy::Abort] {
+            let (mut o, s) = mk_ready_again(step);
+            policy(&mut o).eviction_blocked = blocked;
+            let what = format!("{step:?} {blocked:?}");
+            let resumed = assert_resumed(&o, &s, &what);
+            assert_eq!(resumed.power_off_repeats, 0, "{what}");
+            o.power = mk_power(100, PowerState::On);
+            assert_eq!(does(&o, &resumed, 101), eviction(&["db-0", "db-1"]));
+        }
+    }
+}
+
+#[test]
+fn power_off_of_which_nothing_was_sent_is_taken_back() {
+    let (mut o, s) = mk_ready_again(Step::PoweringOff);
+    o.operation = Some(OperationView::Running);
+    assert!(matches!(does(&o, &s, 100), Command::Cancel { .. }));
+    let ended = [
+        OperationOutcome::Cancelled,
+        OperationOutcome::Interrupted,
+        OperationOutcome::Unconfirmed {
+            why: "no answer".into(),
+        },
+    ];
+    let ended = ended.map(|outcome| OperationView::Finished {
+        outcome,
+        commands_sent: 0,
+    });
+    let refused = OperationView::Rejected { why: "x".into() };
+    for view in ended.into_iter().chain([refused]) {
+        o.operation = Some(view.clone());
+        let resumed = assert_resumed(&o, &s, &format!("{view:?}"));
+        // The id is not used again.
+        assert_eq!(resumed.power_off_repeats, 1);
+    }
+    // A BMC that did not answer is not asked to cut the power once it does.
+    let (mut o, s) = mk_ready_again(Step::PoweringOff);
+    (node(&mut o).ready, node(&mut o).ready_unknown) = (false, true);
+    o.operation = Some(OperationView::Finished {
+        outcome: OperationOutcome::Unconfirmed {
+            why: "no answer".into(),
+        },
+        commands_sent: 0,
+    });
+    let (s, _) = writes(&o, &s, 100);
+    assert_eq!((s.step, s.tries, s.unsent), (Step::PoweringOff, 1, 1));
+    o.operation = None;
+    (node(&mut o).ready, node(&mut o).ready_unknown) = (true, false);
+    assert_eq!(assert_resumed(&o, &s, "dead BMC").power_off_repeats, 1);
+}
+
+#[test]
+fn power_off_goes_on_where_it_may_have_been_sent_or_the_node_is_not_surely_back() {
+    type Change = fn(&mut Observation, &mut State);
+    let cases: [(&str, Change); 10] = [
+        ("the control plane misses the kubelet", |o, _| {
+            (node(o).ready, node(o).ready_unknown) = (false, true);
+        }),
+        ("a silent Lease", |o, _| keep_alive(o, 80)),
+        ("not Ready", |o, _| node(o).ready = false),
+        ("Proceed", |o, _| {
+            policy(o).eviction_blocked = EvictionPolicy::Proceed;
+        }),
+        ("all have left", |_, s| {
+            s.attempt.eviction.as_mut().unwrap().finished = true;
+        }),
+        ("tried before", |_, s| s.tries = 1),
+        ("repeated", |_, s| s.power_off_repeats = 1),
+        ("the operating system was asked", |_, s| {
+            s.attempt.soft_off = true;
+        }),
+        ("sent", |o, _| {
+            o.operation = finished(OperationOutcome::Cancelled);
+        }),
+        ("the agent is away", |o, _| {
+            o.agent = AgentView::Unreachable { why: "x".into() };
+        }),
+    ];
+    for (what, change) in cases {
+        let (mut o, mut s) = mk_ready_again(Step::PoweringOff);
+        change(&mut o, &mut s);
+        let d = decide(&o, Some(&s), at(100));
+        assert_ne!(d.state.step, Step::Evicting, "{what}");
+        let cancels = matches!(d.next, Next::Do(Command::Cancel { .. }));
+        assert!(!cancels, "{what}");
+    }
+}

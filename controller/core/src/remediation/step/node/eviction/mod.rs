@@ -6,6 +6,7 @@
 
 mod left;
 mod left_on;
+mod resumed;
 
 use std::time::Duration;
 
@@ -55,6 +56,11 @@ impl StepContext<'_> {
             _ if !evicts && !keeps_on => return self.to(s, Step::Holding, Reason::Started),
             Outlook::NoNode if keeps_on => return self.to(s, Step::Evicted, Reason::Evicted),
             Outlook::Dead(_) if self.is_left_on(&s) => false,
+            Outlook::Dead(_) if self.is_patient(&s) => {
+                // Its pods are waited for if it is Ready again before anything is sent.
+                s.attempt.eviction = Some(Box::new(self.new_eviction(false)));
+                return self.to(s, Step::Holding, Reason::Started);
+            }
             Outlook::Dead(_) | Outlook::NoNode => {
                 return self.to(s, Step::Holding, Reason::Started);
             }
