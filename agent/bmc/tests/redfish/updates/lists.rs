@@ -290,3 +290,24 @@ async fn task_at_work_that_does_not_say_what_it_does_is_not_known() {
         ["tasks: 7 is Running and does not say what it does"]
     );
 }
+
+#[tokio::test]
+async fn task_with_a_name_that_no_rule_knows_is_not_known() {
+    let unknown = json!({"Id": "7", "Name": "Component update", "TaskState": "Running"});
+    let bmc = with_tasks(&[unknown]).await;
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert_eq!(
+        found.unread,
+        ["tasks: 7 \"Component update\" is Running and does not say what it does"]
+    );
+}
+
+#[tokio::test]
+async fn task_without_a_state_is_an_update_that_runs() {
+    for state in [json!(null), json!(""), json!(5)] {
+        let bmc =
+            with_tasks(&[json!({"Id": "7", "Name": "BIOS update", "TaskState": state})]).await;
+        let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+        assert_eq!(found.running().unwrap().source, "task 7", "{state}");
+    }
+}

@@ -305,9 +305,13 @@ impl Members {
     }
 }
 
-/// Whether a member of a collection is a document rather than a link.
+/// Whether a member of a collection is a document rather than a link. Some services add a name to a link: its state is
+/// in the document.
 fn is_filled(member: &Value) -> bool {
-    member.as_object().is_some_and(|member| member.len() > 1)
+    const STATES: &[&str] = &["TaskState", "JobState", "State", "Status"];
+    let has_state = STATES.iter().any(|name| member.get(name).is_some());
+    let is_document = member.as_object().is_some_and(|member| member.len() > 1);
+    is_document && (has_state || link(member, &[]).is_none())
 }
 
 /// Parses a document as each kind that is read here.
@@ -335,7 +339,9 @@ mod tests {
 
     fn page(ids: impl Iterator<Item = usize>) -> Value {
         let members: Vec<Value> = ids
-            .map(|id| json!({"@odata.id": format!("/tasks/{id}"), "Id": id.to_string()}))
+            .map(|id| {
+                json!({"@odata.id": format!("/tasks/{id}"), "Id": id.to_string(), "TaskState": "Running"})
+            })
             .collect();
         json!({"Members": members})
     }
@@ -346,6 +352,22 @@ mod tests {
         let query = "$filter=TaskState ne 'Completed' and TaskState ne 'Killed'";
         assert_eq!(list.filter().as_deref(), Some(query));
         assert_eq!(List::new("jobs", "/jobs").filter(), None);
+    }
+
+    #[test]
+    fn link_with_a_name_is_no_document() {
+        let named = json!({"@odata.id": "/tasks/1", "@odata.type": "#Task.Task", "Name": "Update"});
+        assert!(!is_filled(&named));
+        assert!(is_filled(
+            &json!({"@odata.id": "/tasks/1", "TaskState": null})
+        ));
+        assert!(
+            is_filled(&json!({"Id": "1", "Name": "Update"})),
+            "it has no link"
+        );
+        let mut all = Members::default();
+        all.add(&mut json!({"Members": [named]}));
+        assert_eq!((all.documents.len(), all.links.len()), (0, 1));
     }
 
     #[test]
