@@ -45,6 +45,13 @@ enum State {
     Basic(Option<Instant>),
 }
 
+/// How a BMC has accepted the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accepted {
+    Session,
+    Basic,
+}
+
 /// Result of reading a resource again that was refused.
 enum Retried {
     Answered(Answer),
@@ -223,6 +230,18 @@ impl Access {
         let own = self.http.get(location, &credentials, Silence::GivesUp);
         let own = own.await;
         Some(own.is_ok_and(|own| own.status.is_success() || own.status == StatusCode::FORBIDDEN))
+    }
+
+    /// How the BMC has last accepted the user; `None`: it has not.
+    pub(crate) async fn accepted(&self) -> Option<Accepted> {
+        if self.policy == AuthPolicy::Basic {
+            return Some(Accepted::Basic);
+        }
+        match &*self.state.lock().await {
+            State::Session(_) => Some(Accepted::Session),
+            State::Basic(_) => Some(Accepted::Basic),
+            State::Fresh | State::LoggingIn(_) | State::Refused(_) => None,
+        }
     }
 
     /// Logs in if that is needed for a change.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use rackhand_bmc::{Accepted, ErrorKind, PowerCommand, redfish::connect};
+use rackhand_bmc::{
+    Accepted, ErrorKind, PowerCommand,
+    redfish::{AuthPolicy, connect},
+};
 use serde_json::json;
 
 use crate::bmc::{RESET, Reply, SESSIONS, SYSTEM, Seen, TestBmc, inline, system};
@@ -125,6 +128,44 @@ async fn list_of_reset_types_that_cannot_be_read_keeps_no_command_back() {
         client.on().await.unwrap();
         assert_eq!(sent(&bmc), ["ForceOff", "On"], "{number}");
     }
+}
+
+#[tokio::test]
+async fn list_of_reset_types_that_is_refused_is_no_refused_password() {
+    // Sessions that do not show themselves, and none.
+    for auth in [AuthPolicy::Auto, AuthPolicy::Session, AuthPolicy::Basic] {
+        let bmc = TestBmc::with(|seen, _| (seen.path == INFO).then(|| Reply::status(401))).await;
+        set_reset(&bmc, &json!({"target": RESET, "@Redfish.ActionInfo": INFO}));
+        let mut config = bmc.config();
+        config.auth = auth;
+        let client = connect(config).unwrap();
+        for _ in 0..2 {
+            client.power().await.unwrap();
+            client.off().await.unwrap();
+            client.on().await.unwrap();
+        }
+        let expected = ["ForceOff", "On", "ForceOff", "On"];
+        assert_eq!(sent(&bmc), expected, "{auth:?}");
+    }
+}
+
+#[tokio::test]
+async fn password_that_is_refused_with_the_list_of_reset_types_keeps_the_command_back() {
+    let bmc = TestBmc::with(|seen, world| {
+        if seen.path == INFO {
+            // The session ends, and the password has changed.
+            world.tokens.clear();
+            world.takes_basic = false;
+            return Some(Reply::status(401));
+        }
+        let logins = seen.is("POST", SESSIONS) && !world.takes_basic;
+        logins.then(|| Reply::status(401))
+    })
+    .await;
+    set_reset(&bmc, &json!({"target": RESET, "@Redfish.ActionInfo": INFO}));
+    let error = bmc.client().off().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
+    assert_eq!(bmc.count("POST", RESET), 0);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use crate::{
     redfish::{
         RedfishConfig,
         protocol::{
-            auth::Access,
+            auth::{Accepted, Access},
             call_budget::Call,
             document::{self, Action, Root},
             errors,
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The reset types that the BMC allows; `None` if it does not report them, or not in half of the time that is left:
-    /// no command waits for a list.
+    /// no command waits for a list. Read after the system in the same call, so that the BMC has accepted the user.
     pub(super) async fn allowed(self, action: &Action) -> Result<Option<Vec<String>>, BmcError> {
         let (None, Some(link)) = (&action.allowed, &action.action_info) else {
             return Ok(action.allowed.clone());
@@ -142,13 +142,22 @@ impl<'a> Reader<'a> {
             return Ok(Some(words.clone()));
         }
         let url = self.resolve(link)?;
+        let access = &self.resources.access;
+        let before = access.accepted().await;
         let words = match timeout(self.call.left() / 2, self.get(&url)).await {
             Ok(Ok(answer)) => match &answer.body {
                 Body::Json(body) if answer.status.is_success() => document::action_info(body),
                 _ => None,
             },
-            // A command would count towards locking the account, too.
-            Ok(Err(error)) if error.kind == ErrorKind::Authentication => return Err(error),
+            // The login was refused: a command would count towards locking the account, too. While the session, or the
+            // password that has just read the system, is good, only this resource is refused.
+            Ok(Err(error)) if error.kind == ErrorKind::Authentication => {
+                match (before, access.accepted().await) {
+                    (_, Some(Accepted::Session))
+                    | (Some(Accepted::Basic), Some(Accepted::Basic)) => None,
+                    _ => return Err(error),
+                }
+            }
             // The ActionInfo is optional: without it the standard type is tried.
             Ok(Err(_)) | Err(_) => None,
         };
