@@ -607,6 +607,10 @@ impl Breakage {
             {
                 d.state.step = Step::Holding;
                 d.state.attempt.end_reason = None;
+                // As if they had left.
+                if let Some(eviction) = &mut d.state.attempt.eviction {
+                    eviction.finished = true;
+                }
             }
             Self::MismatchLeftOff if step == Some(Step::Aborting) => {
                 if let Next::Do(Command::PowerOn { .. }) = d.next {

@@ -519,6 +519,11 @@ impl State {
         self.tries == self.unsent && self.power_off_repeats == self.attempt.update_refusals
     }
 
+    /// Whether a power-off of this attempt was taken back, so that the agent may hold the host, and none was confirmed.
+    pub(super) fn is_off_taken_back(&self) -> bool {
+        self.agent_holds && self.attempt.update_refusals > 0 && self.attempt.off.is_none()
+    }
+
     /// Records the end of the current attempt.
     pub(super) fn record_attempt(&mut self, reason: Reason, now: Timestamp) {
         self.attempts.push(AttemptRecord {

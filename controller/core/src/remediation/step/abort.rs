@@ -100,7 +100,12 @@ impl StepContext<'_> {
                 if !s.is_recorded() {
                     s.record_attempt(reason.clone(), self.now);
                 }
-                self.to(s, Step::Blocked, reason)
+                // A power-off was taken back, and the Node is back.
+                let step = match reason {
+                    Reason::Recovered => Step::Succeeded,
+                    _ => Step::Blocked,
+                };
+                self.to(s, step, reason)
             }
         }
     }

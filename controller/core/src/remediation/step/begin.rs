@@ -147,7 +147,11 @@ impl StepContext<'_> {
             return Some(self.wait(s, Reason::WaitingForRenewal, until));
         }
         if self.recovered(&s) {
-            return Some(self.to(s, Step::Succeeded, Reason::Recovered));
+            return Some(match s.is_off_taken_back() {
+                // The agent holds the host.
+                true => self.abort(s, Reason::Recovered),
+                false => self.to(s, Step::Succeeded, Reason::Recovered),
+            });
         }
         // The health check may not have evaluated the Node yet; if the verdict has another cause,
         // it remains.

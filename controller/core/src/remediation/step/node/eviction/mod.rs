@@ -175,7 +175,11 @@ impl StepContext<'_> {
         }
         // F11. What keeps a host from being used was not requested because its Node was down.
         let is_back = s.node_was_down && !self.keeps_off(s) && self.recovered(s);
-        is_back.then(|| self.wait_to_begin(s, Reason::WaitingForHealth))
+        is_back.then(|| match s.is_off_taken_back() {
+            // The agent holds the host.
+            true => self.abort(s.clone(), Reason::Recovered),
+            false => self.wait_to_begin(s, Reason::WaitingForHealth),
+        })
     }
 
     fn evict_from(&self, s: State, node: &NodeFacts, eviction: &Eviction) -> Decision {
