@@ -8,8 +8,8 @@ use super::{
     words::own_fields,
 };
 /// Adds what is in place already.
-pub(super) fn keep_marks(f: &MaintenanceFacts, d: &mut MaintenanceDecision) {
-    d.in_place.extend(left_marks(f));
+pub(super) fn keep_marks(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
+    d.in_place.extend(left_marks(f, now));
     // One that was refused may be lit since an earlier time, until it goes out.
     if d.led_until.is_some() && !f.failed_marks.set.contains_key(&Mark::LocatorLED) {
         d.in_place.push(Mark::LocatorLED);
@@ -120,7 +120,7 @@ pub(super) fn end(
             }
         }
     }
-    keep_marks(f, &mut d);
+    keep_marks(f, &mut d, now);
     d
 }
 
@@ -162,7 +162,7 @@ pub(super) fn leftovers(f: &MaintenanceFacts) -> Option<(MaintenanceReason, Stri
 
 /// What is taken back once the remediation is gone.
 fn left(f: &MaintenanceFacts, now: Timestamp) -> Vec<Mark> {
-    let mut left = left_marks(f);
+    let mut left = left_marks(f, now);
     if f.led.may_be_lit(now) {
         left.push(Mark::LocatorLED);
     }
@@ -170,12 +170,12 @@ fn left(f: &MaintenanceFacts, now: Timestamp) -> Vec<Mark> {
 }
 
 /// The marks of this maintenance that health checks heed.
-pub(super) fn left_marks(f: &MaintenanceFacts) -> Vec<Mark> {
+pub(super) fn left_marks(f: &MaintenanceFacts, now: Timestamp) -> Vec<Mark> {
     let mut left = Vec::new();
     if f.machine.is_left() {
         left.push(Mark::SkipRemediation);
     }
-    if matches!(f.lease, LeaseMark::Ours { .. }) {
+    if f.lease.is_left(f.record.leased, now) {
         left.push(Mark::Lease);
     }
     left

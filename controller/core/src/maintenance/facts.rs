@@ -25,6 +25,8 @@ pub struct MaintenanceRecord {
     /// Whether every mark was in place by which health checks leave the host alone. The remediation goes no further
     /// without.
     pub marked: bool,
+    /// Whether medik8s' Lease is listed among what is in place.
+    pub leased: bool,
     /// Since when the host can be worked on.
     pub parked_since: Option<Timestamp>,
     /// Why the maintenance ends, once that was decided. It is not undone.

@@ -12,10 +12,12 @@ use crate::{remediation::Reason, values::time::whole_second};
 
 /// Decides about one maintenance.
 pub fn decide(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
-    match why_it_ends(f, now) {
+    let mut d = match why_it_ends(f, now) {
         Some((reason, message)) => end(f, reason, &message, now),
         None => live(f, now),
-    }
+    };
+    d.record.leased = d.in_place.contains(&Mark::Lease);
+    d
 }
 
 /// When the maintenance ends by its time.
@@ -103,7 +105,7 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
             d.in_place.push(Mark::Remediation);
         }
         RemediationSeen::Absent => {
-            unmark(f, &mut d);
+            unmark(f, &mut d, now);
             // The next one would not know what the last one has left.
             let left = leftovers(f).map(|(reason, what)| {
                 let message = format!("PowerRemediation {name} is gone, and {what}");
@@ -123,7 +125,7 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
             ..
         } if !f.record.begun && f.earlier.is_some() => {
             d.in_place.push(Mark::Remediation);
-            unmark(f, &mut d);
+            unmark(f, &mut d, now);
             if let Some(earlier) = &f.earlier {
                 (d.reason, d.message) = queued(earlier);
             }
@@ -147,7 +149,7 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
             ..
         } if !f.record.begun => {
             d.in_place.push(Mark::Remediation);
-            unmark(f, &mut d);
+            unmark(f, &mut d, now);
             let ended = *stage == Stage::Recovered;
             d.reason = match ended || *deleting {
                 true => MaintenanceReason::MadeAnew,
@@ -183,7 +185,7 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
     {
         d.actions.push(A::UpdateRemediation);
     }
-    keep_marks(f, &mut d);
+    keep_marks(f, &mut d, now);
     // A host that waits and is marked would not be remediated by its check.
     if d.phase == MaintenancePhase::Pending
         && let Some(left) = marks_left(f, &d)
@@ -244,7 +246,9 @@ fn lease_not_free(lease: &LeaseMark) -> Option<String> {
              begins once {holder} has finished, or its Lease has expired",
             whole_second(*until)
         )),
-        LeaseMark::Unread { why } => Some(format!("the Lease of the Node cannot be read: {why}")),
+        LeaseMark::Unread { why, .. } => {
+            Some(format!("the Lease of the Node cannot be read: {why}"))
+        }
         LeaseMark::NotUsed | LeaseMark::Free | LeaseMark::Ours { .. } => None,
     }
 }
@@ -285,16 +289,16 @@ fn set_marks(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) 
 }
 
 /// Takes the marks back of a maintenance that waits again: a host that fails meanwhile is remediated by its check.
-fn unmark(f: &MaintenanceFacts, d: &mut MaintenanceDecision) {
+fn unmark(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
     d.record.marked = false;
-    let marks = left_marks(f).into_iter();
+    let marks = left_marks(f, now).into_iter();
     d.actions.extend(marks.map(MaintenanceAction::TakeBack));
 }
 
 /// The remediation could begin: the marks are set, and it begins once they are.
 fn ready(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
     if let Some((reason, message)) = not_yet(f) {
-        unmark(f, d);
+        unmark(f, d, now);
         (d.reason, d.message) = (reason, message);
         return;
     }

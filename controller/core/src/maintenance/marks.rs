@@ -154,10 +154,12 @@ pub enum LeaseMark {
         /// When it expires, if its holder does not renew it.
         until: Timestamp,
     },
-    /// It could not be read.
+    /// It could not be read, or it is not known whether medik8s' operators see the Node.
     Unread {
         /// Why it cannot be read.
         why: String,
+        /// When it has expired by itself, if this maintenance held it. One that is not read is not renewed.
+        expires: Timestamp,
     },
 }
 
@@ -183,6 +185,16 @@ impl LeaseMark {
             }
             Self::Free => true,
             Self::NotUsed | Self::Theirs { .. } | Self::Unread { .. } => false,
+        }
+    }
+
+    /// Whether it is to be taken back, where the status lists it or not. One that was listed and cannot be read may be
+    /// there until it has expired.
+    pub(super) fn is_left(&self, listed: bool, now: Timestamp) -> bool {
+        match self {
+            Self::Ours { .. } => true,
+            Self::Unread { expires, .. } => listed && now < *expires,
+            Self::NotUsed | Self::Free | Self::Theirs { .. } => false,
         }
     }
 }

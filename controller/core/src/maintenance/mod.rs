@@ -11,6 +11,7 @@ mod facts;
 mod heeding;
 mod life;
 mod marks;
+mod node_place;
 mod refusal;
 mod stage;
 mod target;
@@ -27,6 +28,7 @@ pub use marks::{
     LEASE_LASTS, LED_LIT_FOR, LED_RENEWED_AFTER, LeaseMark, LedMark, MachineMark, Mark,
     machine_mark, openshift_mark, skip_value,
 };
+pub use node_place::{NodePlace, NodeSight, node_place};
 pub use refusal::{ForeignCheck, refused_by_check};
 pub use stage::{MaintenancePhase, Stage, stage};
 pub use target::{MaintenanceTarget, TargetError};

@@ -51,7 +51,7 @@ use crate::store::{
     api::{ClientError, call, words, workload_client},
     index::{Change, ChangeQueue, Connection, Index, SeenNode},
     object::{Key, Kind},
-    watch::{WatchMonitor, events, pause},
+    watch::{WatchMonitor, events, is_forbidden, pause, watch_words},
 };
 
 /// Interval of probes of a workload API, as in Cluster API.
@@ -343,7 +343,10 @@ impl FollowedCluster<'_> {
                         }
                     }
                     Some(Err(error)) => {
-                        last_error = error.to_string();
+                        last_error = watch_words(&error);
+                        if *key == Key::local() && is_forbidden(&error) {
+                            last_error.push_str("; apply deploy/kustomize/nodes");
+                        }
                         let why = format!("its Nodes cannot be watched: {last_error}");
                         // The API server may answer every other call: only this watch shows that rights were
                         // revoked (F12).

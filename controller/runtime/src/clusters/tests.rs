@@ -229,3 +229,24 @@ async fn f12_nodes_are_unknown_within_a_minute_after_their_watch_is_refused() {
         running.await.unwrap();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn missing_right_to_own_nodes_is_said_in_words_with_what_to_apply() {
+    let rights = Arc::new(Rights::default());
+    rights.set(true, false);
+    let management = guarded(rights, StatusCode::FORBIDDEN);
+    let index = Arc::new(Index::new(Vec::new()));
+    index.watch_own_nodes(Kind::HostMaintenance, true);
+    let (workloads, stop) = (Arc::new(Workloads::default()), CancellationToken::new());
+    let running = workloads.run(management, index.clone(), Arc::default(), stop.clone());
+    let running = tokio::spawn(running);
+    sleep(Duration::from_secs(60)).await;
+    let Connection::Down(why) = index.connection(&Key::local()) else {
+        panic!("it is connected");
+    };
+    assert!(why.contains("its Nodes cannot be watched"), "{why}");
+    assert!(why.contains("apply deploy/kustomize/nodes"), "{why}");
+    assert!(!why.contains("Status {"), "{why}");
+    stop.cancel();
+    running.await.unwrap();
+}

@@ -262,3 +262,45 @@ fn f9_mark_that_cannot_be_taken_back_keeps_no_other_one_standing() {
         assert!(!d.record.over);
     }
 }
+
+#[test]
+fn f12_lease_that_may_be_needed_and_is_not_read_keeps_the_remediation_from_beginning() {
+    let mut f = ready();
+    f.machine = MachineMark::Ours;
+    f.lease = unread_lease(300);
+    let d = decide(&f, at(0));
+    assert_eq!((d.phase, d.reason), (P::Pending, R::NodeLeaseHeld));
+    assert!(!d.record.marked && d.message.contains("403"));
+    f.record.begun = true;
+    f.remediation = seen(Stage::Evicting, false);
+    let d = decide(&f, at(0));
+    assert_eq!(d.reason, R::MarkRefused);
+    assert!(!d.record.marked && d.message.contains("nothing is evicted or switched"));
+    f.remediation = seen(Stage::Parked, false);
+    let d = decide(&f, at(0));
+    assert!(!d.record.marked && d.message.contains("a health check may act"));
+}
+
+#[test]
+fn f9_lease_that_was_listed_and_is_not_read_is_left_until_it_has_expired() {
+    let mut f = facts();
+    f.record.begun = true;
+    f.lease = LeaseMark::Ours { renewed: at(0) };
+    f.remediation = seen(Stage::Parked, false);
+    f.record = decide(&f, at(0)).record;
+    assert!(f.record.leased);
+    f.lease = unread_lease(300);
+    let d = decide(&f, at(1));
+    assert!(d.in_place.contains(&Mark::Lease), "it is not forgotten");
+    f.record = d.record;
+    f.deleting = true;
+    f.remediation = RemediationSeen::Absent;
+    let d = decide(&f, at(2));
+    assert_eq!(d.phase, P::Ending);
+    assert_eq!(d.actions, [A::TakeBack(Mark::Lease)]);
+    assert!(d.record.leased && !d.record.over);
+    // Nobody has renewed it since, and a right that is gone must not keep the object for ever.
+    assert_eq!(decide(&f, at(300)).actions, [A::RemoveFinalizer]);
+    f.record.leased = false;
+    assert_eq!(decide(&f, at(2)).actions, [A::RemoveFinalizer]);
+}

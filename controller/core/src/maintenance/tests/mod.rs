@@ -42,6 +42,13 @@ fn facts() -> MaintenanceFacts {
     }
 }
 
+fn unread_lease(expires: i64) -> LeaseMark {
+    LeaseMark::Unread {
+        why: "403".into(),
+        expires: at(expires),
+    }
+}
+
 fn seen(stage: Stage, deleting: bool) -> RemediationSeen {
     RemediationSeen::Present {
         deleting,
@@ -267,7 +274,7 @@ fn maintenance_waits_for_what_would_act_on_its_host() {
         };
     };
     assert_eq!(reason(theirs), R::NodeLeaseHeld);
-    let unread = |f: &mut MaintenanceFacts| f.lease = LeaseMark::Unread { why: "403".into() };
+    let unread = |f: &mut MaintenanceFacts| f.lease = unread_lease(300);
     assert_eq!(reason(unread), R::NodeLeaseHeld);
 }
 

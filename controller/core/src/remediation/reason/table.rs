@@ -62,8 +62,8 @@ impl Reason {
             Self::EvictionBlocked(what) => row(
                 Rackhand,
                 format_args!(
-                    "pods do not leave the node, and nothing is switched before they have, or before the eviction \
-                     timeout: {what}"
+                    "pods do not leave the node, and their eviction is requested again until the eviction timeout; \
+                     nothing is switched meanwhile: {what}"
                 ),
             ),
             Self::EvictionWaits(what) => row(

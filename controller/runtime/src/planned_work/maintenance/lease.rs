@@ -6,19 +6,21 @@ use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
 };
-use kube::{Api, ResourceExt, api::PostParams};
+use kube::{Api, Client, ResourceExt, api::PostParams};
 use rackhand_api::names::{MEDIK8S_LEASE_NAMESPACE, kinds};
 use rackhand_core::{
     checks::nodes::{LeaseStep, lease_step},
-    maintenance::{LEASE_LASTS, LeaseMark},
+    maintenance::{LEASE_LASTS, LeaseMark, MaintenancePhase, NodePlace, NodeSight, node_place},
 };
 
-use super::{Maintenances, memory::Memory, resolve::Subject};
+use super::{memory::Memory, resolve::Subject};
 use crate::{
     checks::nodes::{held, lease_name, lease_of, release_lease},
+    leader::writer::Writer,
     store::{
         api::{ApiError, call, optional},
-        object::{Key, Kind},
+        index::{Connection, Index},
+        object::{Key, Kind, Served},
     },
 };
 
@@ -44,30 +46,86 @@ pub(super) fn name_in(holder: &str, uid: &str) -> Option<String> {
 /// How long it stands that this maintenance holds the Lease: somebody may delete it, or take it.
 const HELD: SignedDuration = SignedDuration::from_secs(30);
 
-/// The Node whose Lease counts; medik8s' operators run in the cluster of their Nodes. A Cluster may be the one in which
-/// the controller runs.
-fn node_of<'a>(context: &Maintenances, subject: &'a Subject) -> Option<&'a str> {
-    context.served.known(Kind::NodeHealthCheck)?;
-    let node = subject.node.as_deref()?;
-    let is_same = || {
-        let local = context.index.node(&Key::local(), node)?.uid()?;
-        (subject.node_uid.as_ref() == Some(&local)).then_some(())
+/// What reads and writes of Leases need.
+#[derive(Clone, Copy)]
+pub(super) struct Leases<'a> {
+    pub(super) client: &'a Client,
+    pub(super) served: &'a Served,
+    pub(super) index: &'a Index,
+    pub(super) writer: &'a Writer,
+}
+
+/// A maintenance's Node, and whether its status lists the Lease. One that is listed was taken of a Node of this cluster,
+/// and is renewed and released also where that is not known any more.
+pub(super) type About<'a> = (&'a Subject, bool);
+
+/// Whether a Lease of the Node counts; medik8s' operators run in the cluster of their Nodes.
+fn place_of(leases: &Leases<'_>, (subject, listed): About<'_>, node: &str) -> NodePlace {
+    if listed {
+        return NodePlace::Own;
+    }
+    if leases.served.known(Kind::NodeHealthCheck).is_none() {
+        return NodePlace::Other;
+    }
+    let local = Key::local();
+    if subject.cluster.as_ref() == Some(&local) {
+        return NodePlace::Own;
+    }
+    let unwatched = |cluster: &Key| match leases.index.connection(cluster) {
+        Connection::Up => None,
+        Connection::Down(why) => Some(why),
     };
-    let is_local = subject.cluster == Some(Key::local()) || is_same().is_some();
-    is_local.then_some(node)
+    let of_cluster = match &subject.cluster {
+        Some(cluster) => unwatched(cluster),
+        None => Some("it is not known which one that is".to_owned()),
+    };
+    let own = unwatched(&local);
+    let own_uid = leases
+        .index
+        .seen_node(&local, node)
+        .and_then(|node| node.uid());
+    let of_cluster = NodeSight {
+        uid: subject.node_uid.as_deref(),
+        unwatched: of_cluster.as_deref(),
+    };
+    let own = NodeSight {
+        uid: own_uid.as_deref(),
+        unwatched: own.as_deref(),
+    };
+    node_place(of_cluster, own)
+}
+
+/// Whether the Nodes of the controller's own cluster are asked for. Of a Machine it is not known before whether its Node
+/// is one of them, so they are while any maintenance is unfinished where medik8s' kinds are served.
+pub(super) fn asks_for_own_nodes(
+    served: &Served,
+    mut phases: impl Iterator<Item = MaintenancePhase>,
+) -> bool {
+    served.known(Kind::NodeHealthCheck).is_some() && phases.any(|phase| !phase.is_over())
+}
+
+/// The Node, if its Lease counts.
+fn node_of<'a>(leases: &Leases<'_>, about: About<'a>) -> Option<&'a str> {
+    let node = about.0.node.as_deref()?;
+    (place_of(leases, about, node) == NodePlace::Own).then_some(node)
 }
 
 /// The Lease as last read or written.
 pub(super) async fn read(
-    context: &Maintenances,
+    leases: &Leases<'_>,
     memory: &mut Memory,
-    subject: &Subject,
+    about: About<'_>,
     me: &str,
     now: Timestamp,
 ) -> LeaseMark {
-    let Some(node) = node_of(context, subject) else {
+    let Some(node) = about.0.node.as_deref() else {
         return LeaseMark::NotUsed;
     };
+    match place_of(leases, about, node) {
+        NodePlace::Own => {}
+        NodePlace::Other => return LeaseMark::NotUsed,
+        NodePlace::Unknown { why } => return unread(memory, why, now),
+    }
     if let Some((read, mark)) = &memory.lease
         && match mark {
             LeaseMark::Ours { .. } => now.duration_since(*read) < HELD,
@@ -77,13 +135,12 @@ pub(super) async fn read(
     {
         return mark.clone();
     }
-    let leases: Api<Lease> = Api::namespaced(context.client.clone(), MEDIK8S_LEASE_NAMESPACE);
-    let found = optional(call(lease_of(node), leases.get(&lease_name(node))).await);
+    let api: Api<Lease> = Api::namespaced(leases.client.clone(), MEDIK8S_LEASE_NAMESPACE);
+    let found = optional(call(lease_of(node), api.get(&lease_name(node))).await);
     let mark = match found {
-        Err(error) => LeaseMark::Unread {
-            why: error.to_string(),
-        },
+        Err(error) => unread(memory, error.to_string(), now),
         Ok(lease) => {
+            memory.unread_since = None;
             let known = lease.as_ref().map(held);
             match lease_step(known.as_ref(), me, now) {
                 LeaseStep::Create | LeaseStep::Take { .. } => LeaseMark::Free,
@@ -100,21 +157,30 @@ pub(super) async fn read(
     mark
 }
 
+/// One that was not read, nor renewed, since the first such time.
+fn unread(memory: &mut Memory, why: String, now: Timestamp) -> LeaseMark {
+    let since = *memory.unread_since.get_or_insert(now);
+    LeaseMark::Unread {
+        why,
+        expires: since.checked_add(LEASE_LASTS).unwrap_or(Timestamp::MAX),
+    }
+}
+
 /// Takes or renews the Lease. Where its namespace is missing, nobody uses such Leases.
 pub(super) async fn take(
-    context: &Maintenances,
+    leases: &Leases<'_>,
     memory: &mut Memory,
-    subject: &Subject,
+    about: About<'_>,
     me: &str,
     now: Timestamp,
 ) -> Result<(), ApiError> {
-    let Some(node) = node_of(context, subject) else {
+    let Some(node) = node_of(leases, about) else {
         return Ok(());
     };
     memory.lease = None;
-    let leases: Api<Lease> = Api::namespaced(context.client.clone(), MEDIK8S_LEASE_NAMESPACE);
+    let api: Api<Lease> = Api::namespaced(leases.client.clone(), MEDIK8S_LEASE_NAMESPACE);
     let name = lease_name(node);
-    let found = optional(call(lease_of(node), leases.get(&name)).await)?;
+    let found = optional(call(lease_of(node), api.get(&name)).await)?;
     let transitions = match lease_step(found.as_ref().map(held).as_ref(), me, now) {
         LeaseStep::Taken { .. } => return Ok(()),
         LeaseStep::Create => 0,
@@ -145,7 +211,7 @@ pub(super) async fn take(
         None => Lease {
             metadata: ObjectMeta {
                 name: Some(name.clone()),
-                owner_references: subject.node_uid.as_ref().map(|uid| {
+                owner_references: about.0.node_uid.as_ref().map(|uid| {
                     vec![OwnerReference {
                         api_version: "v1".to_owned(),
                         kind: "Node".to_owned(),
@@ -163,11 +229,11 @@ pub(super) async fn take(
     let write = move || async move {
         let params = PostParams::default();
         match is_new {
-            true => leases.create(&params, &lease).await,
-            false => leases.replace(&name, &params, &lease).await,
+            true => api.create(&params, &lease).await,
+            false => api.replace(&name, &params, &lease).await,
         }
     };
-    let written = context
+    let written = leases
         .writer
         .write("maintenance_lease", lease_of(node), write)
         .await;
@@ -187,39 +253,17 @@ pub(super) async fn take(
 
 /// Deletes the Lease, if this maintenance holds it.
 pub(super) async fn release(
-    context: &Maintenances,
+    leases: &Leases<'_>,
     memory: &mut Memory,
-    subject: &Subject,
+    about: About<'_>,
     me: &str,
 ) -> Result<(), ApiError> {
     memory.lease = None;
-    let Some(node) = node_of(context, subject) else {
+    let Some(node) = node_of(leases, about) else {
         return Ok(());
     };
-    let (client, writer) = (&context.client, &context.writer);
-    release_lease(client, writer, "maintenance_lease", node, me).await
+    release_lease(leases.client, leases.writer, "maintenance_lease", node, me).await
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn f9_holder_of_a_lease_names_the_maintenance_with_this_uid_alone() {
-        assert_eq!(
-            name_in(&holder("dimm-a3", "u-1"), "u-1").unwrap(),
-            "dimm-a3"
-        );
-        for (other, uid) in [
-            (holder("dimm", "u-2"), "u-1"),
-            (holder("dimm", "u-1"), ""),
-            (holder("", "u-1"), "u-1"),
-            ("HostMaintenance-u-1".to_owned(), "u-1"),
-            ("HostMaintenance-dimmu-1".to_owned(), "u-1"),
-            ("node-maintenance-u-1".to_owned(), "u-1"),
-            (String::new(), "u-1"),
-        ] {
-            assert_eq!(name_in(&other, uid), None, "{other} {uid}");
-        }
-    }
-}
+mod tests;

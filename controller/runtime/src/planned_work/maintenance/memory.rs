@@ -29,6 +29,8 @@ pub(super) enum Change {
 pub(super) struct Memory {
     /// When medik8s' Lease was read or written last, and what it showed.
     pub(super) lease: Option<(Timestamp, LeaseMark)>,
+    /// Since when medik8s' Lease cannot be read.
+    pub(super) unread_since: Option<Timestamp>,
     /// When the locator LED was lit last.
     pub(super) lit: Option<Timestamp>,
     /// Whether the locator LED was put out since.

@@ -20,7 +20,12 @@ use kube::{Client, api::DynamicObject};
 use rackhand_core::maintenance::decide;
 use tokio_util::sync::CancellationToken;
 
-use self::{memory::Memories, order::Order, orphans::Orphans};
+use self::{
+    lease::{Leases, asks_for_own_nodes},
+    memory::Memories,
+    order::Order,
+    orphans::Orphans,
+};
 use crate::{
     agents::{AgentCommands, AgentConnections},
     checks::{Ownership, passes},
@@ -29,7 +34,7 @@ use crate::{
         api::ApiError,
         index::Index,
         maintenance::StoredMaintenance,
-        object::{Key, Served},
+        object::{Key, Kind, Served},
         watch::pause,
     },
 };
@@ -58,6 +63,17 @@ pub(crate) struct Maintenances {
     pub(crate) watch_filter: Option<String>,
 }
 
+impl Maintenances {
+    fn leases(&self) -> Leases<'_> {
+        Leases {
+            client: &self.client,
+            served: &self.served,
+            index: &self.index,
+            writer: &self.writer,
+        }
+    }
+}
+
 /// Evaluates the maintenances when something about them changes, and now and then, until `cancel`.
 pub(crate) async fn run(context: Maintenances, cancel: CancellationToken) {
     let (mut memories, mut orphans) = (Memories::default(), Orphans::default());
@@ -65,6 +81,9 @@ pub(crate) async fn run(context: Maintenances, cancel: CancellationToken) {
         let all: Vec<Stored> = (context.index.maintenances().into_iter())
             .filter_map(|(key, entry)| Some((key, entry.object, entry.view.ok()?)))
             .collect();
+        let phases = all.iter().map(|(_, _, stored)| stored.status.phase);
+        let is_asked = asks_for_own_nodes(&context.served, phases);
+        (context.index).watch_own_nodes(Kind::HostMaintenance, is_asked);
         memories.retain(all.iter().map(|(_, _, stored)| stored.meta.uid.as_str()));
         let claims = all.iter().map(|(key, _, stored)| (key, &**stored));
         let order = Order::of(&context, &mut memories, claims, Timestamp::now());
@@ -82,6 +101,7 @@ pub(crate) async fn run(context: Maintenances, cancel: CancellationToken) {
         }
         Box::pin(orphans.turn(&context, &ours)).await;
     }
+    (context.index).watch_own_nodes(Kind::HostMaintenance, false);
 }
 
 /// One evaluation: what was decided is recorded before it is done. What is recorded already is renewed before that, so

@@ -100,7 +100,8 @@ pub(super) async fn observe(
         _ => Leftovers::default(),
     };
     let me = lease::holder(&key.name, uid);
-    let lease = lease::read(context, memory, &subject, &me, now).await;
+    let listed = status.in_place.contains(&Mark::Lease);
+    let lease = lease::read(&context.leases(), memory, (&subject, listed), &me, now).await;
     let spec = stored.spec.as_ref().ok().map(|(spec, _)| spec);
     let wanted = spec.map_or_else(Wanted::default, |spec| Wanted {
         locator_led: spec.locator_led,
@@ -117,6 +118,7 @@ pub(super) async fn observe(
         record: MaintenanceRecord {
             begun: status.begun,
             marked: status.marked,
+            leased: listed,
             parked_since: status.parked_since,
             ending: status.ending,
             ending_message: status.ending_message.clone().unwrap_or_default(),

@@ -88,6 +88,8 @@ impl Orphans {
                 subject,
                 record: MaintenanceRecord {
                     begun: true,
+                    // Its status is gone. No other maintenance is the holder of its Lease.
+                    leased: context.served.known(Kind::NodeHealthCheck).is_some(),
                     ..MaintenanceRecord::default()
                 },
                 led,
@@ -135,7 +137,11 @@ impl Orphan {
             leftovers: Leftovers::default(),
         };
         let decision = decide(&facts, now);
-        self.record = decision.record.clone();
+        let leased = self.record.leased;
+        self.record = MaintenanceRecord {
+            leased,
+            ..decision.record.clone()
+        };
         let seen = Seen {
             facts,
             subject: self.subject.clone(),
@@ -156,7 +162,9 @@ impl Orphan {
     /// annotation of somebody else, does not have.
     async fn lease(&mut self, context: &Maintenances, uid: &str, now: Timestamp) -> LeaseMark {
         let me = lease::holder(&self.key.name, uid);
-        let found = lease::read(context, &mut self.memory, &self.subject, &me, now).await;
+        let (leases, listed) = (context.leases(), self.record.leased);
+        let about = (&self.subject, listed);
+        let found = lease::read(&leases, &mut self.memory, about, &me, now).await;
         let LeaseMark::Theirs { holder, .. } = &found else {
             return found;
         };
@@ -165,7 +173,7 @@ impl Orphan {
         };
         self.key.name = name;
         self.memory.lease = None;
-        lease::read(context, &mut self.memory, &self.subject, holder, now).await
+        lease::read(&leases, &mut self.memory, about, holder, now).await
     }
 }
 

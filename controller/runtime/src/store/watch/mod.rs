@@ -22,8 +22,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use discovery::DiscoveryLog;
-pub(crate) use monitor::WatchMonitor;
 use monitor::is_path_gone;
+pub(crate) use monitor::{WatchMonitor, is_forbidden, watch_words};
 
 use crate::store::{
     api::words,

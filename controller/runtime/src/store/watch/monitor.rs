@@ -4,7 +4,7 @@ use kube::runtime::watcher;
 use rackhand_core::watches::watch_health::{WatchFailure, WatchHealth};
 use tokio::time::Instant;
 
-use crate::store::api::is_not_served;
+use crate::store::api::{is_not_served, words};
 
 /// Whether the API server no longer serves the version of the watch.
 pub(super) fn is_path_gone(error: &watcher::Error) -> bool {
@@ -14,6 +14,30 @@ pub(super) fn is_path_gone(error: &watcher::Error) -> bool {
         | watcher::Error::WatchFailed(error) => is_not_served(error),
         _ => false,
     }
+}
+
+/// What the API server, or the connection to it, said as a watch failed.
+pub(crate) fn watch_words(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => words(error),
+        watcher::Error::WatchError(status) if !status.message.is_empty() => status.message.clone(),
+        watcher::Error::WatchError(status) => format!("{} {}", status.code, status.reason),
+        watcher::Error::NoResourceVersion => error.to_string(),
+    }
+}
+
+/// Whether a right is missing.
+pub(crate) fn is_forbidden(error: &watcher::Error) -> bool {
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+    | watcher::Error::WatchFailed(kube::Error::Api(status))
+    | watcher::Error::WatchError(status)) = error
+    else {
+        return false;
+    };
+    status.code == 403
 }
 
 /// Classifies the failure of a watch.

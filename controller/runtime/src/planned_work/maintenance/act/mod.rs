@@ -95,6 +95,7 @@ async fn carry_out(
     now: Timestamp,
 ) -> Result<(), ApiError> {
     let (subject, me) = (&seen.subject, lease::holder(&key.name, uid));
+    let about = (subject, seen.facts.record.leased);
     match action {
         MaintenanceAction::DeleteRemediation => match &seen.remediation {
             Some(of) => delete(context, &remediation_key(&key.namespace, uid), of).await,
@@ -107,10 +108,10 @@ async fn carry_out(
             mark(context, subject, key, None).await
         }
         MaintenanceAction::Set(Mark::Lease) => {
-            lease::take(context, memory, subject, &me, now).await
+            lease::take(&context.leases(), memory, about, &me, now).await
         }
         MaintenanceAction::TakeBack(Mark::Lease) => {
-            lease::release(context, memory, subject, &me).await
+            lease::release(&context.leases(), memory, about, &me).await
         }
         MaintenanceAction::Set(Mark::LocatorLED) => {
             led(context, memory, subject, uid, true, now).await
