@@ -24,7 +24,7 @@ pub struct Eviction {
     /// Pods that the API server evicted. Only reported.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub evicted: u32,
-    /// The first of them by name, see [`keep_names`]. Only reported.
+    /// The first of them by name, see `keep_names`. Only reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<String>,
     /// Whether all of them have left.
