@@ -44,15 +44,13 @@ use super::{
     pods::{self, NodePods},
 };
 use crate::store::{
-    api::{ApiError, CALL_TIMEOUT, call},
+    api::{ApiError, call},
     clock,
     shared_reads::{JoinedList, List},
 };
 
 /// Most VolumeAttachments in a list.
 const MOST_VOLUMES: usize = 500_000;
-/// Timeout of all pages of their list together.
-const VOLUMES_TIMEOUT: Duration = CALL_TIMEOUT.saturating_mul(4);
 
 /// The result of a live read of a Node.
 pub(crate) struct NodeRead {
@@ -282,7 +280,7 @@ async fn attached_to(
         path: "/apis/storage.k8s.io/v1/volumeattachments",
         params: ListParams::default().limit(u32::try_from(PAGE).unwrap_or(u32::MAX)),
         most: MOST_VOLUMES,
-        limit: VOLUMES_TIMEOUT,
+        limit: pods::LIST_TIMEOUT,
     };
     let keep = |volume: VolumeAttachment, nodes: &mut Answers<Vec<AttachedVolume>>| {
         if let Some(of) = nodes.of(&volume.spec.node_name) {

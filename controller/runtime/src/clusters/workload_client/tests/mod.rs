@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{calls::MAX_CALLS, *};
+use crate::store::api::CALL_TIMEOUT;
 
 /// An API server that answers a list only when a permit is added, and has one object for each list so far.
 #[derive(Clone)]
