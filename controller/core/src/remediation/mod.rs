@@ -79,8 +79,8 @@ pub use shell::{
 use state::keep_names;
 pub use state::{
     AgentId, AgentPin, Attempt, AttemptRecord, CordonedNode, Eviction, HostRef, Mode, Phase,
-    PinnedNode, Progress, RefusedEntry, State, Step, TaintOwner, before_first_off, is_uncut,
-    on_wall, progress_again,
+    PinnedNode, Progress, RefusedEntry, State, Step, TaintOwner, before_first_off,
+    is_stopped_by_freeze, is_uncut, on_wall, progress_again,
 };
 pub use step::{
     BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, RemediationOutcome,

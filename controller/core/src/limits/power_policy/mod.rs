@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use crate::{
     fleet::shared_cause::{CauseHold, SharedCauseRules},
     limits::concurrency::ActiveRemediation,
-    remediation::UpdateRules,
+    remediation::{State, UpdateRules, is_stopped_by_freeze},
 };
 
 pub use budget::{Budget, Domain};
@@ -185,14 +185,32 @@ pub fn evaluate(
             holds.extend(budget::holds(policy, me, others));
         }
     }
-    // The one that holds longest; one that ends by itself ends before one that needs a person.
-    let longest = holds
-        .into_iter()
-        .max_by_key(|hold| (hold.until.is_none(), hold.until));
-    match longest {
+    match longest(holds) {
         Some(hold) => Verdict::Hold(hold),
         None => Verdict::Begin { warnings },
     }
+}
+
+/// The freeze that stops a remediation which has begun, while its pods leave or before its first power-off. Windows and
+/// budgets only say when one may begin, and it has taken its place in them.
+pub fn freeze_after_beginning(
+    policies: &[PowerPolicy],
+    subject: &Subject,
+    state: Option<&State>,
+    now: Timestamp,
+) -> Option<Hold> {
+    if !state.is_none_or(is_stopped_by_freeze) {
+        return None;
+    }
+    let holds = policies.iter().flat_map(|p| p.freeze_holds(subject, now));
+    longest(holds)
+}
+
+/// The one that holds longest; one that ends by itself ends before one that needs a person.
+fn longest(holds: impl IntoIterator<Item = Hold>) -> Option<Hold> {
+    holds
+        .into_iter()
+        .max_by_key(|hold| (hold.until.is_none(), hold.until))
 }
 
 impl PowerPolicy {
@@ -240,6 +258,24 @@ impl PowerPolicy {
         holds.then(|| self.hold(rule, hold.detail.clone(), hold.until))
     }
 
+    /// The freezes that apply: periods, and annotations of the host.
+    fn freeze_holds(&self, me: &Subject, now: Timestamp) -> Vec<Hold> {
+        let mut holds = Vec::new();
+        for freeze in &self.freezes {
+            if freeze.open_until(now).is_some() {
+                let detail = format!("within its freeze {freeze}");
+                holds.push(self.hold(Rule::Freeze, detail, freeze.closed_from(now)));
+            }
+        }
+        if let Some(found) = self.freeze_annotations.intersection(&me.annotations).next() {
+            let detail = format!(
+                "the Node or BareMetalHost carries the annotation {found}; remove it to continue"
+            );
+            holds.push(self.hold(Rule::Freeze, detail, None));
+        }
+        holds
+    }
+
     fn schedule_holds(&self, me: &Subject, now: Timestamp) -> Vec<Hold> {
         let mut holds = Vec::new();
         if let Some(why) = &self.invalid {
@@ -255,18 +291,7 @@ impl PowerPolicy {
             };
             holds.push(self.hold(Rule::Window, detail.to_owned(), next));
         }
-        for freeze in &self.freezes {
-            if freeze.open_until(now).is_some() {
-                let detail = format!("within its freeze {freeze}");
-                holds.push(self.hold(Rule::Freeze, detail, freeze.closed_from(now)));
-            }
-        }
-        if let Some(found) = self.freeze_annotations.intersection(&me.annotations).next() {
-            let detail = format!(
-                "the Node or BareMetalHost carries the annotation {found}; remove it to continue"
-            );
-            holds.push(self.hold(Rule::Freeze, detail, None));
-        }
+        holds.extend(self.freeze_holds(me, now));
         if self.approval && !me.approved {
             let detail =
                 "it requires the approval of a person: kubectl rackhand approve".to_owned();

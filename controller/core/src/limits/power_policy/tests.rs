@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     fleet::placement::{HostWorkload, Placement, PolicyFacts},
     limits::concurrency::Urgency,
-    remediation::Progress,
+    remediation::{Progress, Step, Strategy},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -136,6 +136,41 @@ fn freeze_annotation_holds_without_a_time_and_is_named() {
     let held = hold(decide(&[p], &me, now()));
     assert_eq!((held.rule, held.until), (Rule::Freeze, None));
     assert!(held.to_string().contains("example.com/payroll"), "{held}");
+}
+
+#[test]
+fn freeze_stops_what_has_begun_only_before_anything_is_sent() {
+    let mut p = policy("p");
+    p.freeze_annotations = BTreeSet::from(["example.com/payroll".to_owned()]);
+    // What only says when one may begin.
+    p.windows = vec![nightly("0 22 * * *")];
+    p.approval = true;
+    let mut subject = Subject::default();
+    let mut state = State::new(Timestamp::UNIX_EPOCH);
+    let all = std::slice::from_ref(&p);
+    state.step = Step::Evicting;
+    assert_eq!(
+        freeze_after_beginning(all, &subject, Some(&state), now()),
+        None
+    );
+    subject.annotations.insert("example.com/payroll".to_owned());
+    for (step, strategy, stops) in [
+        (Step::Pending, Strategy::Reboot, true),
+        (Step::Evicting, Strategy::Reboot, true),
+        // The host stays on.
+        (Step::Evicting, Strategy::Evict, false),
+        (Step::Holding, Strategy::Reboot, true),
+        (Step::ConfirmingOff, Strategy::Reboot, false),
+        (Step::PoweringOn, Strategy::Reboot, false),
+    ] {
+        (state.step, state.strategy) = (step, strategy);
+        let held = freeze_after_beginning(all, &subject, Some(&state), now());
+        assert_eq!(
+            held.is_some_and(|h| h.rule == Rule::Freeze),
+            stops,
+            "{step:?}"
+        );
+    }
 }
 
 #[test]

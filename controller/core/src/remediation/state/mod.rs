@@ -22,7 +22,7 @@ use crate::fleet::placement::CountedFacts;
 pub(super) use eviction::keep_names;
 pub use eviction::{CordonedNode, Eviction};
 pub use on_wall::on_wall;
-pub use progress::{Progress, before_first_off, is_uncut, progress_again};
+pub use progress::{Progress, before_first_off, is_stopped_by_freeze, is_uncut, progress_again};
 
 /// A step of a remediation.
 #[derive(

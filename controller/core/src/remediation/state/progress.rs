@@ -1,6 +1,6 @@
 //! The progress of a remediation that other remediations depend on.
 
-use super::{Mode, State, Step};
+use super::{super::Strategy, Mode, State, Step};
 
 /// The progress of a remediation that other remediations depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,5 +64,15 @@ pub fn before_first_off(state: &State) -> bool {
         Step::ShuttingDown => true,
         Step::PoweringOff => state.mode == Mode::Direct && first,
         _ => false,
+    }
+}
+
+/// Whether a freeze of a policy still stops this remediation although it has begun: nothing was sent, and the host is to
+/// be switched off. One that was stopped by it before, and is only recorded as waiting, counts too.
+pub fn is_stopped_by_freeze(state: &State) -> bool {
+    match state.step {
+        Step::Pending => true,
+        Step::Evicting => state.strategy != Strategy::Evict,
+        _ => before_first_off(state),
     }
 }

@@ -295,10 +295,12 @@ impl StepContext<'_> {
             .then(|| self.act(s.clone(), Reason::Started, Command::AddFinalizer))
     }
 
-    /// F6: returns to waiting if another member of the control plane has failed since this one was
-    /// let through. Nothing is switched yet.
-    pub(super) fn quorum_lost(&self, s: &State) -> Option<Decision> {
-        let why @ Reason::ControlPlaneQuorum(_) = self.o.conflict.clone()? else {
+    /// Returns to waiting if another member of the control plane has failed since this one was let through (F6), or
+    /// its host was frozen. Nothing is switched yet.
+    pub(super) fn refused_again(&self, s: &State) -> Option<Decision> {
+        let why @ (Reason::ControlPlaneQuorum(_) | Reason::HeldByPolicy(_)) =
+            self.o.conflict.clone()?
+        else {
             return None;
         };
         Some(self.wait_to_begin(s, why))
@@ -354,7 +356,7 @@ impl StepContext<'_> {
             return self.abort(s, why);
         }
         if !self.holds()
-            && let Some(d) = self.quorum_lost(&s)
+            && let Some(d) = self.refused_again(&s)
         {
             return d;
         }

@@ -557,7 +557,11 @@ fn put_policy(fixture: &Fixture) -> kube::api::DynamicObject {
 }
 
 async fn with_policies() -> Fixture {
-    let fixture = Fixture::new(&state(Step::Pending)).await;
+    with_policies_at(Step::Pending).await
+}
+
+async fn with_policies_at(step: Step) -> Fixture {
+    let fixture = Fixture::new(&state(step)).await;
     let kind = Kind::PowerPolicy;
     let gvk = kube::core::GroupVersionKind::gvk(kind.group(), "v1alpha1", kind.kind());
     let resource = kube::core::ApiResource::from_gvk_with_plural(&gvk, "powerpolicies");
@@ -672,6 +676,40 @@ async fn f13_nothing_begins_by_a_view_that_is_behind_the_served_policies() {
         o.conflict
     );
     assert_eq!(decision.state.step, Step::Pending, "{}", decision.reason);
+}
+
+/// One that was stopped gives its place in the budgets back once that is recorded, and begins as any other.
+#[tokio::test(start_paused = true)]
+async fn freeze_stops_a_remediation_that_has_begun_until_it_is_lifted() {
+    let fixture = with_policies_at(Step::Holding).await;
+    let policy = json!({
+        "apiVersion": "rackhand.dev/v1alpha1", "kind": "PowerPolicy",
+        "metadata": { "name": "freeze", "uid": "uid-freeze" },
+        "spec": { "selector": {}, "freezeAnnotations": ["example.com/payroll"] },
+    });
+    let policy = serde_json::from_value(fixture.objects.put(POLICY, policy)).unwrap();
+    fixture.index.apply(Kind::PowerPolicy, policy);
+    assert_eq!(observed(&mut fixture.engine()).await.conflict, None);
+    let annotated =
+        |value: &Value| json!({ "metadata": { "annotations": { "example.com/payroll": value } } });
+    fixture.objects.change(NODE, &annotated(&json!("")));
+    for step in [Step::Holding, Step::Pending] {
+        // Each reads the Node anew.
+        let mut engine = fixture.engine();
+        assert!(engine.loaded().await);
+        engine.memory.shell.state = Some(state(step));
+        let progress = match step {
+            Step::Holding => Progress::Begun,
+            _ => Progress::Waiting,
+        };
+        let o = observed(&mut engine).await;
+        let why = o.conflict.map(|why| why.to_string()).unwrap_or_default();
+        assert!(why.contains("example.com/payroll"), "{step:?}: {why}");
+        let active = engine.observing.context.active.lock();
+        assert_eq!(active[&engine.scope.uid].progress, progress);
+    }
+    fixture.objects.change(NODE, &annotated(&Value::Null));
+    assert_eq!(observed(&mut fixture.engine()).await.conflict, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -113,7 +113,7 @@ impl StepContext<'_> {
 
     fn begin_power_off(&self, s: State) -> Decision {
         if before_first_off(&s)
-            && let Some(d) = self.quorum_lost(&s)
+            && let Some(d) = self.refused_again(&s)
         {
             return d;
         }

@@ -74,7 +74,8 @@ impl StepContext<'_> {
                 return d;
             }
             (None, false) => {
-                if let Some(d) = (self.quorum_lost(&s)).or_else(|| self.resume_before_soft_off(&s))
+                if let Some(d) =
+                    (self.refused_again(&s)).or_else(|| self.resume_before_soft_off(&s))
                 {
                     return d;
                 }

@@ -441,6 +441,20 @@ fn f6_quorum_is_checked_before_the_first_power_off() {
 }
 
 #[test]
+fn host_that_is_frozen_before_its_first_power_off_waits_again() {
+    let frozen = Reason::HeldByPolicy("PowerPolicy p: within its freeze".into());
+    let mut o = mk_observation();
+    o.conflict = Some(frozen.clone());
+    let (s, reason) = writes(&o, &mk_state(Step::Holding), 1);
+    assert_eq!((s.step, &reason), (Step::Pending, &frozen));
+    assert_eq!(waits(&o, &s, 2).0, frozen);
+    let mut direct = mk_direct();
+    direct.conflict = Some(frozen);
+    let (s, _) = writes(&direct, &mk_direct_state(Step::PoweringOff), 1);
+    assert_eq!(s.step, Step::Pending);
+}
+
+#[test]
 fn f6_begun_remediation_reports_a_lost_quorum() {
     let mut me = mk("a", 0);
     me.progress = Progress::Begun;

@@ -308,7 +308,10 @@ fn f11_node_that_recovers_during_the_eviction_is_not_switched() {
 #[test]
 fn f9_only_our_own_cordon_is_removed_on_every_way_out() {
     type Change = fn(&mut Observation);
-    let ways: [(&str, Change); 5] = [
+    let ways: [(&str, Change); 6] = [
+        ("frozen", |o| {
+            o.conflict = Some(Reason::HeldByPolicy("freeze".into()))
+        }),
         ("withdrawn", |o| o.object.deleting = true),
         ("stopped by its check", |o| o.object.timed_out = true),
         ("to be off", |o| bmh(o).online = false),

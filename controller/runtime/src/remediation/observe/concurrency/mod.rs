@@ -14,7 +14,7 @@ use rackhand_core::{
     limits::concurrency::{
         ActiveRemediation, ControlPlane, EtcdGuard, Urgency, check_concurrency, takes_planes_turn,
     },
-    limits::power_policy::PolicyDecision,
+    limits::power_policy::{PolicyDecision, freeze_after_beginning},
     remediation::{BareMetalHostFacts, HostRef, Progress, Reason, State, progress_again},
 };
 
@@ -63,7 +63,8 @@ pub(in crate::remediation) fn resolve_concurrency(
     let mut active = scope.context.active.lock();
     scope.context.unevaluated.lock().remove(&scope.id);
     let before = active.remove(&scope.uid).map(|before| before.progress);
-    me.progress = progress_again(me.progress, able, before, memory.shell.state.as_ref());
+    let state = memory.shell.state.as_ref();
+    me.progress = progress_again(me.progress, able, before, state);
     let begins = me.progress == Progress::Ready;
     let begun_by_others = if me.progress == Progress::Begun {
         Vec::new()
@@ -93,6 +94,18 @@ pub(in crate::remediation) fn resolve_concurrency(
                 me.progress = progress;
                 me.policy.held_by = hold.map(|hold| hold.policy);
             }
+        }
+    }
+    if !begins
+        && me.progress == Progress::Begun
+        && permission.refused.is_none()
+        && let Some(hold) = freeze_after_beginning(&input.policies, &input.subject, state, wall)
+    {
+        permission.refused = Some(Reason::HeldByPolicy(hold.to_string()));
+        me.policy.held_by = Some(hold.policy);
+        // It keeps its place until it is recorded as waiting.
+        if Progress::of(state) == Progress::Ready {
+            me.progress = Progress::Waiting;
         }
     }
     // It takes no place before it can begin.

@@ -167,7 +167,7 @@ impl StepContext<'_> {
         if let Some(why) = why {
             return Some(self.abort(s.clone(), why));
         }
-        if let Some(d) = self.quorum_lost(s).or_else(|| self.taken_before_off(s)) {
+        if let Some(d) = self.refused_again(s).or_else(|| self.taken_before_off(s)) {
             return Some(d);
         }
         if self.o.object.paused {
