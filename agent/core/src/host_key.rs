@@ -3,7 +3,7 @@
 //! Owns: the normal form of a host's address, and the matching of two addresses. Must never:
 //! resolve a name, or treat two addresses as different because one of them is less specific.
 
-use std::{collections::BTreeSet, fmt, net::IpAddr};
+use std::{collections::BTreeSet, fmt, net::IpAddr, sync::Arc};
 
 /// Host part of an address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,14 +129,20 @@ impl fmt::Display for HostKey {
     }
 }
 
-/// Every address under which a host is known.
+/// Every address under which a host is known. Clones share them: each part of an operation keeps one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct HostKeys(BTreeSet<HostKey>);
+pub struct HostKeys(
+    /// In their order, each once.
+    Arc<[HostKey]>,
+);
 
 impl HostKeys {
     /// Collects addresses of one host.
     pub fn new(keys: impl IntoIterator<Item = HostKey>) -> Self {
-        Self(keys.into_iter().collect())
+        let mut keys: Vec<HostKey> = keys.into_iter().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        Self(keys.into())
     }
 
     /// Whether one of these addresses may belong to the host of the others.
@@ -159,7 +165,7 @@ impl HostKeys {
 
     /// Adds the addresses of `other`.
     pub fn extend(&mut self, other: &Self) {
-        self.0.extend(other.0.iter().cloned());
+        self.add(other.0.iter().cloned());
     }
 
     /// The BMCs without their systems.
@@ -179,7 +185,11 @@ impl HostKeys {
         let found: Vec<HostKey> = of_name
             .flat_map(|key| ips.iter().map(|ip| key.at(*ip)))
             .collect();
-        self.0.extend(found);
+        self.add(found);
+    }
+
+    fn add(&mut self, keys: impl IntoIterator<Item = HostKey>) {
+        *self = Self::new(self.0.iter().cloned().chain(keys));
     }
 
     /// Whether at least one address is an IP address.
