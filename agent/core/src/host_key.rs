@@ -74,11 +74,7 @@ impl HostKey {
 
     /// The BMC without the system.
     pub fn endpoint(&self) -> String {
-        let alone = Self {
-            system: None,
-            ..self.clone()
-        };
-        alone.to_string()
+        Endpoint(self).to_string()
     }
 
     /// The name to resolve; `None`: the host is an IP address.
@@ -107,21 +103,34 @@ impl Machine {
     }
 }
 
-impl fmt::Display for HostKey {
+/// A BMC without the system.
+struct Endpoint<'a>(&'a HostKey);
+
+impl fmt::Display for Endpoint<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocol = match &self.service {
+        let HostKey {
+            machine, service, ..
+        } = self.0;
+        let protocol = match service {
             Service::Usual => "bmc",
             Service::At { protocol, .. } => protocol,
         };
         write!(f, "{protocol}://")?;
-        match &self.machine {
+        match machine {
             Machine::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]")?,
             Machine::Ip(ip) => write!(f, "{ip}")?,
             Machine::Name(name) => f.write_str(name)?,
         }
-        if let Service::At { port, .. } = &self.service {
-            write!(f, ":{port}")?;
+        match service {
+            Service::Usual => Ok(()),
+            Service::At { port, .. } => write!(f, ":{port}"),
         }
+    }
+}
+
+impl fmt::Display for HostKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Endpoint(self))?;
         match &self.system {
             Some(system) => write!(f, "/{system}"),
             None => Ok(()),

@@ -205,7 +205,7 @@ pub fn run_since<'a, H: Hooks>(
 ) -> impl Future<Output = Report> + Send + use<'a, H> {
     let mut operation = Operation::new(request);
     operation.watched(hooks.watched(begun));
-    let run = Run {
+    let mut run = Run {
         begun,
         bmc,
         operation,
@@ -215,7 +215,22 @@ pub fn run_since<'a, H: Hooks>(
         error: None,
         hooks,
     };
-    run.report()
+    async move {
+        let outcome = run.outcome().await;
+        let (readings, reading_times) = run.readings.of_report(outcome.is_done());
+        Report {
+            readings,
+            reading_times,
+            off_taken: run.off_taken,
+            was_abandoned: run.was_abandoned,
+            proof: run.operation.proof().filter(|_| outcome.is_done()),
+            outcome,
+            commands: run.operation.sends(),
+            updates_unknown: run.operation.updates_unknown().map(str::to_owned),
+            error: run.error,
+            elapsed: begun.elapsed(),
+        }
+    }
 }
 
 struct Run<'a, H> {
@@ -229,26 +244,7 @@ struct Run<'a, H> {
     hooks: &'a mut H,
 }
 
-impl<'a, H: Hooks> Run<'a, H> {
-    fn report(mut self) -> impl Future<Output = Report> + Send + use<'a, H> {
-        async move {
-            let outcome = self.outcome().await;
-            let (readings, reading_times) = self.readings.of_report(outcome.is_done());
-            Report {
-                readings,
-                reading_times,
-                off_taken: self.off_taken,
-                was_abandoned: self.was_abandoned,
-                proof: self.operation.proof().filter(|_| outcome.is_done()),
-                outcome,
-                commands: self.operation.sends(),
-                updates_unknown: self.operation.updates_unknown().map(str::to_owned),
-                error: self.error,
-                elapsed: self.begun.elapsed(),
-            }
-        }
-    }
-
+impl<H: Hooks> Run<'_, H> {
     async fn outcome(&mut self) -> Outcome {
         loop {
             match self.hooks.signal() {
