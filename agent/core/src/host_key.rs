@@ -206,3 +206,22 @@ impl HostKeys {
         self.0.iter().any(|key| key.name().is_none())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_has_each_address_once_in_whatever_order_they_are_added() {
+        let key = |address| HostKey::parse(address);
+        let (one, other) = (key("redfish://10.0.0.1"), key("redfish://10.0.0.2"));
+        let both = HostKeys::new([one.clone(), other.clone()]);
+        assert_eq!(both.iter().count(), 2);
+        let mut keys = HostKeys::new([other.clone(), other]);
+        let clone = keys.clone();
+        keys.extend(&HostKeys::new([one]));
+        keys.extend(&both);
+        assert_eq!(keys, both);
+        assert_eq!(clone.iter().count(), 1, "what was cloned stays as it was");
+    }
+}
