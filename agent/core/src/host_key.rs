@@ -3,7 +3,7 @@
 //! Owns: the normal form of a host's address, and the matching of two addresses. Must never:
 //! resolve a name, or treat two addresses as different because one of them is less specific.
 
-use std::{collections::BTreeSet, fmt, net::IpAddr};
+use std::{collections::BTreeSet, fmt, net::IpAddr, sync::Arc};
 
 /// Host part of an address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,11 +74,7 @@ impl HostKey {
 
     /// The BMC without the system.
     pub fn endpoint(&self) -> String {
-        let alone = Self {
-            system: None,
-            ..self.clone()
-        };
-        alone.to_string()
+        Endpoint(self).to_string()
     }
 
     /// The name to resolve; `None`: the host is an IP address.
@@ -107,21 +103,34 @@ impl Machine {
     }
 }
 
-impl fmt::Display for HostKey {
+/// A BMC without the system.
+struct Endpoint<'a>(&'a HostKey);
+
+impl fmt::Display for Endpoint<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocol = match &self.service {
+        let HostKey {
+            machine, service, ..
+        } = self.0;
+        let protocol = match service {
             Service::Usual => "bmc",
             Service::At { protocol, .. } => protocol,
         };
         write!(f, "{protocol}://")?;
-        match &self.machine {
+        match machine {
             Machine::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]")?,
             Machine::Ip(ip) => write!(f, "{ip}")?,
             Machine::Name(name) => f.write_str(name)?,
         }
-        if let Service::At { port, .. } = &self.service {
-            write!(f, ":{port}")?;
+        match service {
+            Service::Usual => Ok(()),
+            Service::At { port, .. } => write!(f, ":{port}"),
         }
+    }
+}
+
+impl fmt::Display for HostKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Endpoint(self))?;
         match &self.system {
             Some(system) => write!(f, "/{system}"),
             None => Ok(()),
@@ -129,14 +138,20 @@ impl fmt::Display for HostKey {
     }
 }
 
-/// Every address under which a host is known.
+/// Every address under which a host is known. Clones share them: each part of an operation keeps one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct HostKeys(BTreeSet<HostKey>);
+pub struct HostKeys(
+    /// In their order, each once.
+    Arc<[HostKey]>,
+);
 
 impl HostKeys {
     /// Collects addresses of one host.
     pub fn new(keys: impl IntoIterator<Item = HostKey>) -> Self {
-        Self(keys.into_iter().collect())
+        let mut keys: Vec<HostKey> = keys.into_iter().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        Self(keys.into())
     }
 
     /// Whether one of these addresses may belong to the host of the others.
@@ -159,7 +174,7 @@ impl HostKeys {
 
     /// Adds the addresses of `other`.
     pub fn extend(&mut self, other: &Self) {
-        self.0.extend(other.0.iter().cloned());
+        self.add(other.0.iter().cloned());
     }
 
     /// The BMCs without their systems.
@@ -179,11 +194,34 @@ impl HostKeys {
         let found: Vec<HostKey> = of_name
             .flat_map(|key| ips.iter().map(|ip| key.at(*ip)))
             .collect();
-        self.0.extend(found);
+        self.add(found);
+    }
+
+    fn add(&mut self, keys: impl IntoIterator<Item = HostKey>) {
+        *self = Self::new(self.0.iter().cloned().chain(keys));
     }
 
     /// Whether at least one address is an IP address.
     pub fn has_ip(&self) -> bool {
         self.0.iter().any(|key| key.name().is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_has_each_address_once_in_whatever_order_they_are_added() {
+        let key = |address| HostKey::parse(address);
+        let (one, other) = (key("redfish://10.0.0.1"), key("redfish://10.0.0.2"));
+        let both = HostKeys::new([one.clone(), other.clone()]);
+        assert_eq!(both.iter().count(), 2);
+        let mut keys = HostKeys::new([other.clone(), other]);
+        let clone = keys.clone();
+        keys.extend(&HostKeys::new([one]));
+        keys.extend(&both);
+        assert_eq!(keys, both);
+        assert_eq!(clone.iter().count(), 1, "what was cloned stays as it was");
     }
 }

@@ -3,7 +3,7 @@
 //! This is the only loop that carries out an [`Operation`]. An application adds a journal, a queue, a gate before
 //! power-on or cancellation by [`Hooks`].
 
-use std::{collections::VecDeque, future, time::Duration};
+use std::{collections::VecDeque, future, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -158,12 +158,13 @@ pub struct Report {
 /// The readings of an operation that its report needs, each with its time.
 #[derive(Debug, Default)]
 struct Readings {
-    recent: VecDeque<(PowerReading, Duration)>,
-    confirming: Vec<(PowerReading, Duration)>,
+    recent: VecDeque<Arc<(PowerReading, Duration)>>,
+    confirming: Vec<Arc<(PowerReading, Duration)>>,
 }
 
 impl Readings {
     fn add(&mut self, reading: (PowerReading, Duration), proof: Proof) {
+        let reading = Arc::new(reading);
         match proof {
             Proof::None => self.confirming.clear(),
             Proof::First => self.confirming = vec![reading.clone()],
@@ -182,7 +183,7 @@ impl Readings {
             true => self.confirming,
             false => self.recent.into(),
         };
-        readings.into_iter().unzip()
+        readings.into_iter().map(Arc::unwrap_or_clone).unzip()
     }
 }
 
@@ -195,12 +196,13 @@ pub async fn run<H: Hooks>(bmc: &dyn Bmc, request: OperationRequest, hooks: &mut
 }
 
 /// The same for an operation that began at `begun`, from which its deadline counts.
-pub async fn run_since<H: Hooks>(
+// An `async fn` would keep the request beside the operation that is made of it.
+pub fn run_since<'a, H: Hooks>(
     begun: Instant,
-    bmc: &dyn Bmc,
+    bmc: &'a dyn Bmc,
     request: OperationRequest,
-    hooks: &mut H,
-) -> Report {
+    hooks: &'a mut H,
+) -> impl Future<Output = Report> + Send + use<'a, H> {
     let mut operation = Operation::new(request);
     operation.watched(hooks.watched(begun));
     let mut run = Run {
@@ -213,19 +215,21 @@ pub async fn run_since<H: Hooks>(
         error: None,
         hooks,
     };
-    let outcome = run.outcome().await;
-    let (readings, reading_times) = run.readings.of_report(outcome.is_done());
-    Report {
-        readings,
-        reading_times,
-        off_taken: run.off_taken,
-        was_abandoned: run.was_abandoned,
-        proof: run.operation.proof().filter(|_| outcome.is_done()),
-        outcome,
-        commands: run.operation.sends(),
-        updates_unknown: run.operation.updates_unknown().map(str::to_owned),
-        error: run.error,
-        elapsed: begun.elapsed(),
+    async move {
+        let outcome = run.outcome().await;
+        let (readings, reading_times) = run.readings.of_report(outcome.is_done());
+        Report {
+            readings,
+            reading_times,
+            off_taken: run.off_taken,
+            was_abandoned: run.was_abandoned,
+            proof: run.operation.proof().filter(|_| outcome.is_done()),
+            outcome,
+            commands: run.operation.sends(),
+            updates_unknown: run.operation.updates_unknown().map(str::to_owned),
+            error: run.error,
+            elapsed: begun.elapsed(),
+        }
     }
 }
 

@@ -30,6 +30,9 @@ pub const READINGS: u8 = 2;
 /// Longest time between two readings of a BMC that suffers.
 pub const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
+/// Regular readings begin at multiples of this: one timer wakes the agent for many hosts.
+const TOGETHER: Duration = Duration::from_millis(100);
+
 /// An answer that takes longer shows that the BMC suffers; a log-in takes most BMCs less.
 const SLOW: Duration = Duration::from_secs(3);
 
@@ -101,7 +104,7 @@ impl Schedule {
         }
         // The next reading probably takes as long; its end counts.
         let expected = took.min(self.interval / 4);
-        self.regular = now.saturating_add(self.pause().saturating_sub(expected));
+        self.regular = together(now.saturating_add(self.pause().saturating_sub(expected)));
     }
 
     /// When the next reading begins. A request waits for a BMC that is read less often because it suffers.
@@ -141,11 +144,14 @@ impl Schedule {
     }
 
     /// The time between the ends of two regular readings: at most the interval less a tenth, so that they are no
-    /// further apart than the interval if an answer takes somewhat longer, and at least three quarters of that.
+    /// further apart than the interval if an answer takes somewhat longer, and at least nine tenths of that. BMCs that
+    /// suffer, as many do after an outage of their network, are spread over a quarter.
     fn pause(&mut self) -> Duration {
-        let interval = self.backoff().unwrap_or(self.interval);
+        let backoff = self.backoff();
+        let interval = backoff.unwrap_or(self.interval);
         let longest = interval - interval / 10;
-        longest - self.part_of(longest / 4)
+        let spread = if backoff.is_some() { 4 } else { 10 };
+        longest - self.part_of(longest / spread)
     }
 
     /// A pseudorandom part of a time (`splitmix64`).
@@ -158,6 +164,12 @@ impl Schedule {
         let thousandths = u32::try_from(mixed % 1000).unwrap_or(0);
         time.saturating_mul(thousandths) / 1000
     }
+}
+
+/// The latest of the common times that is no later than this one.
+fn together(at: Duration) -> Duration {
+    let part = at.as_nanos() % TOGETHER.as_nanos();
+    at.saturating_sub(Duration::from_nanos(u64::try_from(part).unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -208,9 +220,24 @@ mod tests {
             assert!(first <= INTERVAL);
             schedule.read(first, ms(900), true);
             for gap in gaps(&mut schedule, first, ms(900), 200) {
-                assert!(gap <= INTERVAL && gap >= ms(6750), "{gap:?}");
+                assert!(gap <= INTERVAL && gap >= ms(8000), "{gap:?}");
             }
         }
+    }
+
+    #[test]
+    fn regular_readings_of_many_hosts_share_the_times_at_which_they_begin() {
+        let mut dues = std::collections::BTreeSet::new();
+        for seed in 0..1000 {
+            let mut schedule = Schedule::new(s(0), INTERVAL, seed);
+            for _ in 0..5 {
+                let end = schedule.due() + ms(seed % 90);
+                schedule.read(end, ms(seed % 90), true);
+                dues.insert(schedule.due());
+            }
+        }
+        assert!(dues.iter().all(|due| due.subsec_nanos() % 100_000_000 == 0));
+        assert!(dues.len() < 600, "{}", dues.len());
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl RequestValidator {
         &self,
         caller: Caller,
         request: v1::BeginRequest,
-    ) -> Result<ValidatedRequest, Status> {
+    ) -> Result<Box<ValidatedRequest>, Status> {
         let id = operation_id(request.operation_id)?;
         let is_controller = caller.is_controller();
         let config = self.settings.load();
@@ -74,7 +74,7 @@ impl RequestValidator {
         {
             return Err(Status::invalid_argument("a hold needs an owner"));
         }
-        Ok(ValidatedRequest {
+        Ok(Box::new(ValidatedRequest {
             id,
             target,
             action,
@@ -99,7 +99,7 @@ impl RequestValidator {
             force: request.force,
             latest: self.latest(request.latest)?,
             caller: living,
-        })
+        }))
     }
 
     /// The time since the start of this agent after which the request begins nothing.

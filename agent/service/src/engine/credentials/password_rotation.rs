@@ -183,7 +183,11 @@ impl HostRotation<'_> {
         };
         let reason = last.map_or_else(String::new, |error| format!(": {}", error.message));
         match end {
-            End::New => on_disk(target, &account.file, |file| Ok(file.commit()?)).await,
+            End::New => {
+                let committed = on_disk(target, &account.file, |file| Ok(file.commit()?)).await;
+                self.clients.compare_again(target);
+                committed
+            }
             End::Old => {
                 on_disk(target, &account.file, |file| Ok(file.discard()?)).await?;
                 let message = format!("the password was not changed; the old one counts{reason}");

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use rackhand_agent_core::watch_schedule::{Extras, ReadRequests, Schedule};
-use rackhand_bmc::{BmcError, HardwareFault, HealthRollup, SystemStop, operation::Expected};
+use rackhand_bmc::{
+    BmcError, ErrorKind, HardwareFault, HealthRollup, PowerState, SystemIdentity, SystemStop,
+    operation::Expected,
+};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -32,8 +35,8 @@ struct State {
     stops: Option<StopReading>,
     health: Option<HealthReading>,
     subscribers: BTreeMap<u64, Subscriber>,
-    /// What was last reported as changed.
-    mark: Mark,
+    /// What was last reported as changed; `None`: nothing yet.
+    mark: Option<Mark>,
 }
 
 /// Why a host was not read.
@@ -86,9 +89,26 @@ impl Subscriber {
     }
 }
 
-/// What is reported when it changes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Mark(pub(super) String);
+/// What is reported when it changes: everything of a reading but its age.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// Kind and message of the failure.
+    pub(super) failure: Option<(ErrorKind, String)>,
+    /// The last reading, unless its observation was interrupted since.
+    pub(super) last: Option<LastMark>,
+}
+
+/// The last reading of a [`Mark`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LastMark {
+    pub(super) observation: u64,
+    pub(super) state: PowerState,
+    pub(super) raw: String,
+    /// Readings of this state, at most two: the second one confirms it, and further ones change nothing.
+    pub(super) confirmed: u32,
+    pub(super) identify_led: Option<bool>,
+    pub(super) identity: SystemIdentity,
+}
 
 /// The state of a host for one subscriber.
 pub(super) struct Snapshot {
@@ -116,7 +136,7 @@ impl Host {
                 stops: None,
                 health: None,
                 subscribers: BTreeMap::new(),
-                mark: Mark::default(),
+                mark: None,
             }),
             wake: Notify::new(),
             end: CancellationToken::new(),
@@ -215,8 +235,8 @@ impl Host {
             extras.stops |= wanted.stops && is_answered && is_on;
             extras.health |= wanted.health && is_answered;
         }
-        if state.mark != mark {
-            state.mark = mark;
+        if state.mark.as_ref() != Some(&mark) {
+            state.mark = Some(mark);
             state.report();
         }
         extras

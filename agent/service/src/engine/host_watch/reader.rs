@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     Context,
-    host::{HealthReading, Host, Mark, StopReading},
+    host::{HealthReading, Host, LastMark, Mark, StopReading},
 };
 use crate::engine::Target;
 
@@ -45,7 +45,7 @@ async fn read(context: &Context, host: &Host, target: &Target) {
     let turn = queue.call(CallClass::Reader).await;
     // The wait for operations on the BMC is no sign of strain.
     let since = Instant::now();
-    let result = clients.read_now(target, &target.known_identity()).await;
+    let result = clients.read_watched(target).await;
     drop(turn);
     let is_on = result
         .as_ref()
@@ -101,23 +101,22 @@ fn health(
     }
 }
 
-/// What makes a reading worth a message: everything but its age.
+/// What makes a reading worth a message.
 fn mark(context: &Context, target: &Target, result: &Result<PowerReading, BmcError>) -> Mark {
-    let error = match result {
+    let failure = match result {
         Ok(_) => None,
-        Err(error) => Some((error.kind, &error.message)),
+        Err(error) => Some((error.kind, error.message.clone())),
     };
-    let last = context.clients.last_reading(target).map(|(last, _)| {
-        // The second reading of a state confirms it; further ones change nothing.
-        let confirmed = last.readings.min(2);
-        (
-            last.observation,
-            last.state,
-            last.raw,
-            confirmed,
-            last.identify_led,
-            last.identity,
-        )
-    });
-    Mark(format!("{error:?} {last:?}"))
+    let last = context.clients.last_reading(target);
+    Mark {
+        failure,
+        last: last.map(|(last, _)| LastMark {
+            observation: last.observation,
+            state: last.state,
+            raw: last.raw,
+            confirmed: last.readings.min(2),
+            identify_led: last.identify_led,
+            identity: last.identity,
+        }),
+    }
 }

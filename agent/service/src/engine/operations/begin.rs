@@ -27,7 +27,7 @@ impl Operations {
     /// Starts an operation, or returns the status of the one with this id.
     pub(crate) async fn begin(
         &self,
-        request: ValidatedRequest,
+        request: Box<ValidatedRequest>,
     ) -> Result<(bool, v1::OperationStatus), Status> {
         if self.tasks.is_closing() {
             return Err(Status::unavailable(
@@ -48,7 +48,7 @@ impl Operations {
 
     async fn accept(
         &self,
-        request: ValidatedRequest,
+        request: Box<ValidatedRequest>,
     ) -> Result<(bool, v1::OperationStatus), Status> {
         if !is_in_time(request.latest, self.context.clock.since_start()) {
             let host = request.target.host;
@@ -139,7 +139,7 @@ impl Operations {
 
     fn launch(
         &self,
-        request: ValidatedRequest,
+        request: Box<ValidatedRequest>,
         handle: Arc<Handle>,
         keys: HostKeys,
         overridden: Option<Hold>,
@@ -169,7 +169,7 @@ impl Operations {
         }
         let interruption =
             Interruption::new(handle.cancel.clone(), request.caller, self.tasks.stopping());
-        let run = Run {
+        let run = Box::new(Run {
             context: self.context.clone(),
             handle,
             target: request.target,
@@ -178,7 +178,7 @@ impl Operations {
             siblings: request.siblings,
             request: request.operation,
             interruption,
-        };
+        });
         let (handles, id) = (self.handles.clone(), request.id);
         self.tasks.spawn(async move {
             run.run(place).await;

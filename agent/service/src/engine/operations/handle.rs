@@ -36,7 +36,7 @@ pub(crate) struct Handle {
 struct Log {
     /// Number of the oldest event that is kept.
     first: u64,
-    events: VecDeque<v1::AwaitResponse>,
+    events: VecDeque<Arc<v1::AwaitResponse>>,
     accepted: Option<bool>,
     outcome: Option<v1::Outcome>,
 }
@@ -106,11 +106,11 @@ impl Handle {
                 }
                 log.outcome = Some(outcome.clone());
             }
-            log.events.push_back(v1::AwaitResponse {
+            log.events.push_back(Arc::new(v1::AwaitResponse {
                 at: Some(timestamp_to_proto(Timestamp::now())),
                 elapsed: Some(duration_to_proto(self.begun.elapsed())),
                 event: Some(event),
-            });
+            }));
             if log.events.len() > HISTORY {
                 // The first event reports that the operation was accepted; late listeners need it.
                 log.events.remove(1);
@@ -143,7 +143,8 @@ impl Handle {
                 loop {
                     match handle.at(next) {
                         Position::Event(number, event) => {
-                            return Some((*event, (handle, changed, number + 1)));
+                            let event = v1::AwaitResponse::clone(&event);
+                            return Some((event, (handle, changed, number + 1)));
                         }
                         Position::End => return None,
                         Position::Later => changed.changed().await.ok()?,
@@ -159,13 +160,13 @@ impl Handle {
         if next == 0
             && let Some(event) = log.events.front()
         {
-            return Position::Event(0, Box::new(event.clone()));
+            return Position::Event(0, event.clone());
         }
         // After the first come the events from number `first + 1` on.
         let number = next.max(log.first + 1);
         let index = usize::try_from(number - log.first).unwrap_or(usize::MAX);
         match log.events.get(index) {
-            Some(event) => Position::Event(number, Box::new(event.clone())),
+            Some(event) => Position::Event(number, event.clone()),
             None if log.outcome.is_some() => Position::End,
             None => Position::Later,
         }
@@ -173,7 +174,7 @@ impl Handle {
 }
 
 enum Position {
-    Event(u64, Box<v1::AwaitResponse>),
+    Event(u64, Arc<v1::AwaitResponse>),
     End,
     Later,
 }

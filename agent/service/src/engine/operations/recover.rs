@@ -72,7 +72,7 @@ impl Recovery {
     async fn finish_cycle(&self, owed: OwedPowerOn) -> Result<(), Status> {
         loop {
             let request = self.power_on(&owed).map_err(Status::failed_precondition)?;
-            match self.operations.begin(request).await {
+            match self.operations.begin(Box::new(request)).await {
                 Err(status) if status.code() == Code::Unavailable => {
                     if timeout(AGAIN, self.tasks.stopping().cancelled())
                         .await

@@ -5,7 +5,7 @@
 
 mod registry;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rackhand_agent_core::{
@@ -27,12 +27,14 @@ pub(crate) struct BmcQueue {
 #[derive(Debug, Default)]
 struct Inner {
     state: State,
-    operations: BTreeMap<u64, Member>,
+    /// In the order of their numbers.
+    operations: Vec<Member>,
 }
 
 /// An operation in the queue.
 #[derive(Debug)]
 struct Member {
+    number: u64,
     handle: Arc<Handle>,
     keys: HostKeys,
     /// Name of its host in `state`.
@@ -42,7 +44,7 @@ struct Member {
 impl Inner {
     /// The name of a host in `state`: the name that another operation already uses, or its own key.
     fn host(&self, key: &str, keys: &HostKeys) -> String {
-        let mut members = self.operations.values();
+        let mut members = self.operations.iter();
         let same = members.find(|member| member.keys.matches(keys));
         same.map_or_else(|| key.to_owned(), |member| member.host.clone())
     }
@@ -74,7 +76,7 @@ impl BmcQueue {
     /// Whether an operation of this host waits or runs.
     pub(crate) fn has_operation(&self, keys: &HostKeys) -> bool {
         let inner = self.inner.lock();
-        let mut members = inner.operations.values();
+        let mut members = inner.operations.iter();
         members.any(|member| member.keys.matches(keys))
     }
 
@@ -136,16 +138,16 @@ impl QueuePosition {
         let mut inner = queue.inner.lock();
         let host = inner.host(&handle.key, &keys);
         let (number, overtaken) = inner.state.join(&host, rank);
-        let overtaken = overtaken
-            .iter()
-            .filter_map(|other| Some(inner.operations.get(other)?.handle.clone()));
-        let overtaken = overtaken.collect();
+        let members = inner.operations.iter();
+        let replaced = members.filter(|member| overtaken.contains(&member.number));
+        let overtaken = replaced.map(|member| member.handle.clone()).collect();
         let member = Member {
+            number,
             handle,
             keys,
             host: host.clone(),
         };
-        inner.operations.insert(number, member);
+        inner.operations.push(member);
         drop(inner);
         let place = Self {
             queue,
@@ -177,7 +179,8 @@ impl Drop for QueuePosition {
     fn drop(&mut self) {
         let mut inner = self.queue.inner.lock();
         inner.state.leave(&self.host, self.number);
-        inner.operations.remove(&self.number);
+        let number = self.number;
+        inner.operations.retain(|member| member.number != number);
         drop(inner);
         self.queue.moved.send_replace(());
     }

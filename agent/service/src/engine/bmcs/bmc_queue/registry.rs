@@ -29,7 +29,14 @@ impl BmcQueues {
     /// The queue of a BMC, which may have several endpoints. A queue in use is preferred to a new
     /// one, so that no call bypasses it under another endpoint.
     pub(crate) fn of(&mut self, endpoints: &BTreeSet<String>) -> Arc<BmcQueue> {
-        let names: Vec<String> = endpoints.iter().map(|one| self.name(one)).collect();
+        // Nearly all BMCs have one endpoint, and are read every few seconds.
+        if let (1, Some(endpoint)) = (endpoints.len(), endpoints.first())
+            && let Some(queue) = self.queues.get(self.name(endpoint))
+        {
+            return queue.clone();
+        }
+        let names = endpoints.iter().map(|one| self.name(one).to_owned());
+        let names: Vec<String> = names.collect();
         let in_use = |name: &&String| {
             let queue = self.queues.get(*name);
             queue.is_some_and(|queue| Arc::strong_count(queue) > 1)
@@ -37,7 +44,7 @@ impl BmcQueues {
         let name = names.iter().find(in_use).or(names.first());
         let name = name.cloned().unwrap_or_default();
         for endpoint in endpoints {
-            if self.name(endpoint) != name {
+            if *self.name(endpoint) != name {
                 self.aliases.insert(endpoint.clone(), name.clone());
             }
         }
@@ -45,10 +52,10 @@ impl BmcQueues {
     }
 
     /// The endpoint that names the queue of this one.
-    fn name(&self, endpoint: &String) -> String {
+    fn name<'a>(&'a self, endpoint: &'a String) -> &'a String {
         let known = self.aliases.get(endpoint);
         let known = known.or_else(|| self.shared.get(endpoint));
-        known.unwrap_or(endpoint).clone()
+        known.unwrap_or(endpoint)
     }
 
     /// Removes unused queues.
@@ -67,7 +74,7 @@ impl BmcQueues {
         self.sweep();
         let used = |endpoint: &String| {
             let name = self.name(endpoint);
-            self.queues.contains_key(&name).then_some(name)
+            self.queues.contains_key(name).then(|| name.clone())
         };
         let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (endpoint, first) in inventory.queue_endpoints() {

@@ -7,7 +7,12 @@ mod switches;
 mod tests;
 mod watches;
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use rackhand_agent_core::bmc_queue::CallClass;
@@ -39,11 +44,36 @@ use watches::Watches;
 /// Idle time after which a client closes its session.
 const IDLE: Duration = Duration::from_secs(120);
 
+/// How long readings of a watched host use a client whose settings were compared with their sources: as long as the
+/// output of a password command counts. Reading a file takes another thread, and as much time as the reading itself.
+const COMPARED: Duration = Duration::from_secs(60);
+
 #[derive(Debug)]
 struct Entry {
     specs: Vec<BmcSpec>,
     bmc: Arc<dyn Bmc>,
     used: Instant,
+    compared: Option<Compared>,
+}
+
+/// When the settings of a client were last compared with their sources, and the configuration that names these.
+#[derive(Debug)]
+struct Compared {
+    at: Instant,
+    config: Weak<Config>,
+}
+
+impl Entry {
+    /// Whether a reading of a watched host may use the client as it is. A name may get another address at any time.
+    fn serves(&self, target: &Target) -> bool {
+        let is_by_ip = |spec: &BmcSpec| spec.address.host().parse::<IpAddr>().is_ok();
+        let compared = self.compared.as_ref();
+        compared.is_some_and(|compared| {
+            compared.at.elapsed() < COMPARED
+                && std::ptr::eq(compared.config.as_ptr(), Arc::as_ptr(&target.config))
+        }) && target.is_of_inventory()
+            && self.specs.iter().all(is_by_ip)
+    }
 }
 
 /// The purpose of a call.
@@ -186,6 +216,38 @@ impl Clients {
         result
     }
 
+    /// Reads the power of a watched host; the caller has exclusive use of the BMC. A changed password file is
+    /// noticed within a minute, or once the BMC rejects the password.
+    pub(crate) async fn read_watched(&self, target: &Target) -> Result<PowerReading, BmcError> {
+        let expected = target.known_identity();
+        let known = {
+            let mut cache = self.cache.lock();
+            let entry = cache.get_mut(&target.key);
+            entry.filter(|entry| entry.serves(target)).map(|entry| {
+                entry.used = Instant::now();
+                entry.bmc.clone()
+            })
+        };
+        let Some(bmc) = known else {
+            return self.read_now(target, &expected).await;
+        };
+        let call = (wall(&target.config), CallKind::Read);
+        let result = self
+            .call(target, bmc.as_ref(), call, |bmc| {
+                bmc.checked_power(expected.clone())
+            })
+            .await;
+        self.watches.read(&target.key, &result);
+        result
+    }
+
+    /// Makes every call compare the settings of the client with their sources, one of which has changed.
+    pub(crate) fn compare_again(&self, target: &Target) {
+        if let Some(entry) = self.cache.lock().get_mut(&target.key) {
+            entry.compared = None;
+        }
+    }
+
     /// Reads the uptime of the BMC; the caller has exclusive use of the BMC.
     pub(crate) async fn uptime(&self, target: &Target) -> Result<Duration, BmcError> {
         self.ask(target, wall(&target.config), CallKind::Look, |bmc| {
@@ -233,8 +295,18 @@ impl Clients {
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send,
     ) -> Result<T, BmcError> {
         let bmc = self.client(target).await?;
+        self.call(target, bmc.as_ref(), (limit, asked), call).await
+    }
+
+    async fn call<T>(
+        &self,
+        target: &Target,
+        bmc: &dyn Bmc,
+        (limit, asked): (Duration, CallKind),
+        call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send,
+    ) -> Result<T, BmcError> {
         let begun = Instant::now();
-        let result = match timeout(limit, call(bmc.as_ref())).await {
+        let result = match timeout(limit, call(bmc)).await {
             Ok(result) => result,
             Err(_) => Err(late(&target.address, limit, asked.changes())),
         };
@@ -284,11 +356,16 @@ impl Clients {
         for spec in &mut specs {
             pin(&self.resolver, &target.config, spec).await?;
         }
+        let compared = Some(Compared {
+            at: Instant::now(),
+            config: Arc::downgrade(&target.config),
+        });
         let old = {
             let mut cache = self.cache.lock();
             match cache.get_mut(&target.key) {
                 Some(entry) if entry.specs == specs => {
                     entry.used = Instant::now();
+                    entry.compared = compared;
                     return Ok(entry.bmc.clone());
                 }
                 _ => cache.remove(&target.key),
@@ -302,6 +379,7 @@ impl Clients {
             specs,
             bmc: bmc.clone(),
             used: Instant::now(),
+            compared,
         };
         self.cache.lock().insert(target.key.clone(), entry);
         Ok(bmc)

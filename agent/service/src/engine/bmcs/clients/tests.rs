@@ -124,6 +124,58 @@ async fn rejected_password_is_retried_rarely_until_changed() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn watched_host_uses_a_password_for_a_minute_and_every_other_call_reads_it() {
+    let dir = TempDir::new().unwrap();
+    let write = |password| std::fs::write(dir.path().join("p"), password).unwrap();
+    let config = Arc::new(config(dir.path()));
+    let target = Target::of(&config, &config.inventory.hosts[0]);
+    let bmc = Strict::default();
+    let clients = clients(Arc::new(bmc.clone()), &config.inventory);
+    let watched = async |target| clients.read_watched(target).await.unwrap_err().kind;
+    let tries = || bmc.tries.load(Ordering::SeqCst);
+    write("good");
+    assert_eq!(watched(&target).await, ErrorKind::Busy);
+    write("bad");
+    tokio::time::advance(COMPARED - Duration::from_secs(1)).await;
+    assert_eq!(watched(&target).await, ErrorKind::Busy, "within a minute");
+    let second = Duration::from_secs(1);
+    let other = clients.read(&target, second).await.unwrap_err().kind;
+    assert_eq!(other, ErrorKind::Authentication, "any other call, at once");
+    assert_eq!(tries(), 3);
+    // Nor is a client kept whose password was rejected, and what was rejected is not tried again.
+    assert_eq!(watched(&target).await, ErrorKind::Authentication);
+    assert_eq!(tries(), 3);
+    write("good");
+    assert_eq!(watched(&target).await, ErrorKind::Busy, "tried at once");
+    write("bad");
+    tokio::time::advance(COMPARED).await;
+    assert_eq!(watched(&target).await, ErrorKind::Authentication);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watched_host_reads_its_password_again_after_a_rotation_and_a_reload() {
+    let dir = TempDir::new().unwrap();
+    let write = |password| std::fs::write(dir.path().join("p"), password).unwrap();
+    let before = Arc::new(config(dir.path()));
+    let target = Target::of(&before, &before.inventory.hosts[0]);
+    let clients = clients(Arc::new(Strict::default()), &before.inventory);
+    let watched = async |target| clients.read_watched(target).await.unwrap_err().kind;
+    write("bad");
+    assert_eq!(watched(&target).await, ErrorKind::Authentication);
+    write("good");
+    assert_eq!(watched(&target).await, ErrorKind::Busy);
+    write("bad");
+    clients.compare_again(&target);
+    assert_eq!(watched(&target).await, ErrorKind::Authentication);
+    write("good");
+    assert_eq!(watched(&target).await, ErrorKind::Busy);
+    write("bad");
+    let after = Arc::new(config(dir.path()));
+    let again = Target::of(&after, &after.inventory.hosts[0]);
+    assert_eq!(watched(&again).await, ErrorKind::Authentication);
+}
+
 /// Records the settings that it is called with.
 #[derive(Debug, Clone, Default)]
 struct RecordingDriver(Arc<Mutex<Vec<BmcSpec>>>);
@@ -162,7 +214,7 @@ async fn connection_uses_the_address_that_was_checked() {
     assert_eq!(error.kind, ErrorKind::Busy, "the BMC was called");
     assert_eq!(lookups.load(Ordering::SeqCst), 1);
     assert_eq!(told.0.lock()[0].resolved, [IpAddr::from([10, 0, 0, 7])]);
-    let error = clients.read(&target, second).await.unwrap_err();
+    let error = clients.read_watched(&target).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Configuration);
     assert!(error.message.contains("192.0.2.1 is not in"), "{error}");
 }

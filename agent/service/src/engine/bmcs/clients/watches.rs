@@ -20,7 +20,8 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct Watches {
     begun: Instant,
-    known: Mutex<HashMap<String, PowerObservation>>,
+    /// Boxed, as a table has room for twice as many as it contains, or more while it grows.
+    known: Mutex<HashMap<String, Box<PowerObservation>>>,
     /// Number of the observation that begins with the next reading, if that begins one.
     next: AtomicU64,
 }

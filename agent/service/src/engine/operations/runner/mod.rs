@@ -61,7 +61,7 @@ pub(super) struct Run {
 
 impl Run {
     /// Runs to the end, writes the outcome to the journal and publishes it.
-    pub(super) async fn run(self, position: QueuePosition) {
+    pub(super) async fn run(self: Box<Self>, position: QueuePosition) {
         let mut guard = Guard(Some(self.handle.clone()));
         let outcome = self.outcome(position).await;
         let at = wall_clock();
@@ -160,13 +160,17 @@ impl Run {
             stop_cause: None,
         };
         let begun = self.handle.begun;
-        let mut request = self.request.clone();
-        request.timing.button_after = self.button_after().await;
-        let remembered = self.remembered().await;
-        if let Some(system) = &remembered {
-            request.expected = system::expected(&request.expected, system);
+        let remembered = self.remembered().await.map(Box::new);
+        // In a block: a request or a runner that has a name would be kept twice while the operation runs.
+        let report = {
+            let mut request = self.request.clone();
+            request.timing.button_after = self.button_after().await;
+            if let Some(system) = &remembered {
+                request.expected = system::expected(&request.expected, system);
+            }
+            operation::run_since(begun, bmc.as_ref(), request, &mut hooks)
         }
-        let report = operation::run_since(begun, bmc.as_ref(), request, &mut hooks).await;
+        .await;
         let mut outcome = self.outcome_of(&report, hooks.stop_cause);
         if let operation::Outcome::IdentityMismatch(mismatch) = &report.outcome
             && let Some(system) = &remembered
@@ -248,7 +252,8 @@ impl Hooks for RunHooks<'_> {
             return None;
         }
         let pdus = &run.context.pdus;
-        let is_unpowered = pdus.is_unpowered(&run.target, run.target.config.times.call);
+        // Boxed here and below, as few operations ever wait for a PDU, and each has room for its longest wait.
+        let is_unpowered = Box::pin(pdus.is_unpowered(&run.target, run.target.config.times.call));
         tokio::select! {
             is_unpowered = is_unpowered => is_unpowered.then_some(OffProof::Outlets),
             () = run.interruption.wait() => None,
@@ -346,7 +351,7 @@ impl Hooks for RunHooks<'_> {
         let interval = || settings.load().staging.of(pdu);
         let report = |rest, ahead| run.report_wait(pdu, rest, ahead);
         tokio::select! {
-            () = power_on_stagger.wait(pdu, interval, report) => {
+            () = Box::pin(power_on_stagger.wait(pdu, interval, report)) => {
                 self.pdu_turn = Some(Instant::now());
                 true
             }
@@ -358,7 +363,7 @@ impl Hooks for RunHooks<'_> {
         let run = self.run;
         let is_shared = run.device == Device::Outlets && !run.siblings.is_empty();
         if is_shared && command == PowerCommand::Off {
-            match run.prepare_siblings(self.cut).await {
+            match Box::pin(run.prepare_siblings(self.cut)).await {
                 Ok(()) => {}
                 // The signal is checked next, and nothing is sent.
                 Err(NotPrepared::Interrupted) => return Ok(()),
