@@ -693,21 +693,34 @@ async fn freeze_stops_a_remediation_that_has_begun_until_it_is_lifted() {
     let annotated =
         |value: &Value| json!({ "metadata": { "annotations": { "example.com/payroll": value } } });
     fixture.objects.change(NODE, &annotated(&json!("")));
-    for step in [Step::Holding, Step::Pending] {
-        // Each reads the Node anew.
-        let mut engine = fixture.engine();
-        assert!(engine.loaded().await);
-        engine.memory.shell.state = Some(state(step));
-        let progress = match step {
-            Step::Holding => Progress::Begun,
-            _ => Progress::Waiting,
-        };
-        let o = observed(&mut engine).await;
-        let why = o.conflict.map(|why| why.to_string()).unwrap_or_default();
-        assert!(why.contains("example.com/payroll"), "{step:?}: {why}");
-        let active = engine.observing.context.active.lock();
-        assert_eq!(active[&engine.scope.uid].progress, progress);
-    }
+    let why = |o: &Observation| {
+        o.conflict
+            .as_ref()
+            .map(|why| why.to_string())
+            .unwrap_or_default()
+    };
+    // It reads the Node anew.
+    let mut engine = fixture.engine();
+    let o = observed(&mut engine).await;
+    assert!(why(&o).contains("example.com/payroll"), "{}", why(&o));
+    let active = engine.observing.context.active.clone();
+    let progress = || active.lock()[&engine.scope.uid].progress;
+    assert_eq!(progress(), Progress::Begun);
+    let mut again = fixture.engine();
+    assert!(again.loaded().await);
+    again.memory.shell.state = Some(state(Step::Pending));
+    let Decided::Step(decided) = decided_by(&mut again).await else {
+        panic!("nothing was decided");
+    };
+    assert!(
+        why(&decided.0).contains("example.com/payroll"),
+        "{}",
+        why(&decided.0)
+    );
+    assert_eq!(
+        (decided.1.state.step, progress()),
+        (Step::Pending, Progress::Waiting)
+    );
     fixture.objects.change(NODE, &annotated(&Value::Null));
     assert_eq!(observed(&mut fixture.engine()).await.conflict, None);
 }
