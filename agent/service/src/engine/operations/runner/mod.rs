@@ -164,7 +164,7 @@ impl Run {
         request.timing.button_after = self.button_after().await;
         let remembered = self.remembered().await;
         if let Some(system) = &remembered {
-            request.expected = system::expected(&request.expected, system);
+            request.expected = system.expected(&request.expected);
         }
         let report = operation::run_since(begun, bmc.as_ref(), request, &mut hooks).await;
         let mut outcome = self.outcome_of(&report, hooks.stop_cause);
@@ -172,7 +172,7 @@ impl Run {
             && let Some(system) = &remembered
             && system::is_to_earlier(mismatch, &self.request.expected)
         {
-            outcome.message = format!("{}; {}", outcome.message, system::origin(system));
+            outcome.message = format!("{}; {}", outcome.message, system.origin());
         }
         outcome
     }
