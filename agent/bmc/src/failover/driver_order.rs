@@ -44,6 +44,9 @@ pub(super) enum Then {
 /// For how long the reading before a command that is sent once is new enough for a second driver.
 const SOON: Duration = Duration::from_secs(5);
 
+/// Within which time the next command is asked for, however short a driver stays the first choice otherwise.
+const NEXT_CALL: Duration = Duration::from_secs(60);
+
 /// What follows this failure, `took` after the call began.
 pub(super) fn then(ask: CallSafety, error: &BmcError, took: Duration) -> Then {
     if !may_try_next(ask, error.kind, error.maybe_sent) {
@@ -52,7 +55,7 @@ pub(super) fn then(ask: CallSafety, error: &BmcError, took: Duration) -> Then {
     match ask {
         CallSafety::Read | CallSafety::Idempotent => Then::Next,
         // Nothing has reached the BMC, so that this is still the first command.
-        CallSafety::Power if error.not_sent => Then::Next,
+        CallSafety::Power | CallSafety::Once if error.not_sent => Then::Next,
         CallSafety::Power => Then::NextInAnotherCall,
         // The first driver has surely not carried it out, and nobody sends it again.
         CallSafety::Once if took <= SOON => Then::Next,
@@ -113,7 +116,8 @@ impl Preference {
     /// Begins the next calls with the driver after this one.
     pub(super) fn moves_on(&mut self, index: usize, count: usize, now: Duration) {
         let next = (index + 1) % count.max(1);
-        self.first = (next > 0).then(|| (next, now.saturating_add(self.stay)));
+        let until = now.saturating_add(self.stay.max(NEXT_CALL));
+        self.first = (next > 0).then_some((next, until));
     }
 
     /// Records that a driver answered after others had failed in the same call. A driver is not preferred merely
@@ -236,6 +240,11 @@ mod tests {
         let busy = error("a", Busy, None);
         assert_eq!(then(CallSafety::Once, &busy, s(5)), Then::Next);
         assert_eq!(then(CallSafety::Once, &busy, s(6)), Then::Ends);
+        let unsent = BmcError {
+            not_sent: true,
+            ..error("a", Unreachable, None)
+        };
+        assert_eq!(then(CallSafety::Once, &unsent, s(20)), Then::Next);
         let rejected = error("a", Authentication, None);
         assert_eq!(then(CallSafety::Power, &rejected, s(0)), Then::Ends);
     }
@@ -243,11 +252,13 @@ mod tests {
     #[test]
     fn next_call_begins_with_the_driver_after_the_one_that_failed() {
         let now = Duration::from_secs(10);
-        let mut preference = Preference::new(Duration::from_secs(300));
-        preference.moves_on(0, 2, now);
-        assert_eq!(preference.order(2, now), [1, 0]);
-        preference.moves_on(1, 2, now);
-        assert_eq!(preference.order(2, now), [0, 1]);
+        for stay in [0, 300] {
+            let mut preference = Preference::new(Duration::from_secs(stay));
+            preference.moves_on(0, 2, now);
+            assert_eq!(preference.order(2, now * 2), [1, 0]);
+            preference.moves_on(1, 2, now);
+            assert_eq!(preference.order(2, now), [0, 1]);
+        }
     }
 
     #[test]

@@ -169,8 +169,8 @@ fn interrupting() -> Vec<(&'static str, v1::PowerDevice, Action)> {
         ("cycle", bmc, cycle()),
         ("reset", bmc, Action::PowerReset(v1::PowerReset {})),
         ("nmi", bmc, Action::PowerNmi(v1::PowerNmi {})),
-        ("outlets off", outlets, off()),
-        ("outlets cycle", outlets, cycle()),
+        ("outlets-off", outlets, off()),
+        ("outlets-cycle", outlets, cycle()),
     ]
 }
 
