@@ -19,7 +19,7 @@ use rackhand_proto::{
 use serde::Serialize;
 
 use crate::{
-    cli::{BmcAction, BmcArgs, BmcChangeArgs, BmcInfoArgs, LongReadArgs},
+    cli::{BmcAction, BmcArgs, BmcChangeArgs, BmcInfoArgs, BmcResetArgs, LongReadArgs},
     host::fan_out::{self, HostResult},
     output::{
         TableRow, brief,
@@ -230,26 +230,27 @@ async fn info(args: BmcInfoArgs) -> anyhow::Result<ExitCode> {
     Ok(fan_out::finish(&rows, common.output, "read"))
 }
 
-async fn reset(args: BmcChangeArgs) -> anyhow::Result<ExitCode> {
+async fn reset(args: BmcResetArgs) -> anyhow::Result<ExitCode> {
     let change = |named| reset_one(named, &args);
     change_confirmed(
         "restart the BMC of",
         "restarted",
-        &args.hosts,
-        &args.confirmed,
+        &args.change.hosts,
+        &args.change.confirmed,
         change,
     )
     .await
 }
 
-async fn reset_one(named: NamedChange, args: &BmcChangeArgs) -> ChangeRow {
-    let change = &args.confirmed.change;
+async fn reset_one(named: NamedChange, args: &BmcResetArgs) -> ChangeRow {
+    let change = &args.change.confirmed.change;
     let reset = |mut client: Client, call| {
         let asked = v1::ResetBmcRequest {
             target: target(&named.host),
             timeout: limit(change.timeout),
             force: change.common.force,
             call,
+            during_firmware_update: args.during_firmware_update,
         };
         async move { client.reset_bmc(request(asked, change.timeout)).await }
     };

@@ -24,7 +24,7 @@ use clap::{
     parser::ValueSource,
 };
 
-pub(crate) use bmc::{BmcAction, BmcArgs, BmcChangeArgs, BmcInfoArgs};
+pub(crate) use bmc::{BmcAction, BmcArgs, BmcChangeArgs, BmcInfoArgs, BmcResetArgs};
 pub(crate) use boot_device::{BootAction, BootArgs, BootDevice, BootSetArgs};
 pub(crate) use daemon::{
     CheckArgs, CompletionsArgs, EnrollArgs, Enrolled, LogFormat, ManArgs, ServeArgs, SimArgs,

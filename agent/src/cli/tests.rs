@@ -94,3 +94,73 @@ fn changing_commands_reject_all() {
     ));
     assert!(parse("rackhand-agent power status --all").is_ok());
 }
+
+/// The commands of the tool, such as `power off`, and whether each has this option.
+fn leaves(command: &clap::Command, path: &str, option: &str, found: &mut Vec<(String, bool)>) {
+    let below: Vec<_> = command.get_subcommands().collect();
+    if below.is_empty() {
+        let has = (command.get_arguments()).any(|arg| arg.get_long() == Some(option));
+        found.push((path.trim().to_owned(), has));
+    }
+    for command in below {
+        let path = format!("{path} {}", command.get_name());
+        leaves(command, &path, option, found);
+    }
+}
+
+#[test]
+fn every_command_that_interrupts_a_host_or_its_bmc_may_be_meant_during_an_update() {
+    const INTERRUPT: [&str; 8] = [
+        "power off",
+        "power soft-off",
+        "power cycle",
+        "power reset",
+        "power nmi",
+        "pdu off",
+        "pdu cycle",
+        "bmc reset",
+    ];
+    // These take no power and restart nothing, except `host certify`, which is refused while an update runs.
+    const OTHERS: [&str; 26] = [
+        "serve",
+        "check",
+        "power status",
+        "power on",
+        "pdu list",
+        "pdu outlets",
+        "pdu status",
+        "pdu on",
+        "host list",
+        "host show",
+        "host check",
+        "host certify",
+        "inventory check",
+        "inventory import",
+        "bmc info",
+        "bmc rotate-password",
+        "boot-device show",
+        "boot-device set",
+        "identify",
+        "sensors",
+        "events list",
+        "events clear",
+        "operations list",
+        "operations show",
+        "operations cancel",
+        "term list",
+    ];
+    const LOCAL: [&str; 5] = ["term set-back", "enroll", "sim", "completions", "man"];
+    let mut found = Vec::new();
+    leaves(&Cli::command(), "", "during-firmware-update", &mut found);
+    for (path, has) in &found {
+        let interrupts = INTERRUPT.contains(&path.as_str());
+        assert!(
+            interrupts || [&OTHERS[..], &LOCAL].concat().contains(&path.as_str()),
+            "`{path}` is new: does it interrupt a host or a BMC? Then it asks for updates of firmware first"
+        );
+        assert!(*has || !interrupts, "{path}");
+    }
+    for path in INTERRUPT {
+        assert!(found.iter().any(|(known, _)| known == path), "{path}");
+    }
+}

@@ -11,8 +11,10 @@ use crate::{BmcError, ErrorKind, PowerCommand};
 pub(super) enum CallSafety {
     /// A read.
     Read,
-    /// An idempotent command.
+    /// A setting, which may be made twice.
     Idempotent,
+    /// A power-on or power-off, which the operation may send again.
+    Power,
     /// A command that must not be repeated.
     Once,
 }
@@ -20,19 +22,53 @@ pub(super) enum CallSafety {
 impl CallSafety {
     pub(super) fn of(command: PowerCommand) -> Self {
         if command.is_idempotent() {
-            Self::Idempotent
+            Self::Power
         } else {
             Self::Once
         }
     }
 }
 
-/// Whether the next driver may be tried after this failure.
+/// What follows a failure of one driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// The next driver is tried in the same call.
+    Next,
+    /// The next call begins with the next driver: a command that has reached a BMC is sent again only after a look at
+    /// what may have changed meanwhile, such as an update of firmware that has begun.
+    NextInAnotherCall,
+    /// No other driver is tried.
+    Ends,
+}
+
+/// For how long the reading before a command that is sent once is new enough for a second driver.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Within which time the next command is asked for, however short a driver stays the first choice otherwise.
+const NEXT_CALL: Duration = Duration::from_secs(60);
+
+/// What follows this failure, `took` after the call began.
+pub(super) fn then(ask: CallSafety, error: &BmcError, took: Duration) -> Then {
+    if !may_try_next(ask, error.kind, error.maybe_sent) {
+        return Then::Ends;
+    }
+    match ask {
+        CallSafety::Read | CallSafety::Idempotent => Then::Next,
+        // Nothing has reached the BMC, so that this is still the first command.
+        CallSafety::Power | CallSafety::Once if error.not_sent => Then::Next,
+        CallSafety::Power => Then::NextInAnotherCall,
+        // The first driver has surely not carried it out, and nobody sends it again.
+        CallSafety::Once if took <= SOON => Then::Next,
+        CallSafety::Once => Then::Ends,
+    }
+}
+
+/// Whether another driver may be tried at all after this failure.
 ///
 /// A rejected password is not tried by another driver: it is usually the same account, and each
 /// attempt counts towards locking it. A missing system and a wrong configuration must be corrected;
 /// a second driver that works would hide them.
-pub(super) fn may_try_next(ask: CallSafety, kind: ErrorKind, maybe_sent: bool) -> bool {
+fn may_try_next(ask: CallSafety, kind: ErrorKind, maybe_sent: bool) -> bool {
     if ask == CallSafety::Once && maybe_sent {
         return false;
     }
@@ -75,6 +111,13 @@ impl Preference {
             order.insert(0, first);
         }
         order
+    }
+
+    /// Begins the next calls with the driver after this one.
+    pub(super) fn moves_on(&mut self, index: usize, count: usize, now: Duration) {
+        let next = (index + 1) % count.max(1);
+        let until = now.saturating_add(self.stay.max(NEXT_CALL));
+        self.first = (next > 0).then_some((next, until));
     }
 
     /// Records that a driver answered after others had failed in the same call. A driver is not preferred merely
@@ -168,11 +211,53 @@ mod tests {
                     read,
                     "{kind:?}"
                 );
-                let asked = may_try_next(CallSafety::Idempotent, kind, maybe_sent);
-                assert_eq!(asked, idempotent, "{kind:?}");
+                for ask in [CallSafety::Idempotent, CallSafety::Power] {
+                    let asked = may_try_next(ask, kind, maybe_sent);
+                    assert_eq!(asked, idempotent, "{kind:?}");
+                }
                 let asked = may_try_next(CallSafety::Once, kind, maybe_sent);
                 assert_eq!(asked, once && !maybe_sent, "{kind:?}");
             }
+        }
+    }
+
+    #[test]
+    fn power_command_that_has_reached_a_bmc_is_not_sent_by_another_driver_in_the_same_call() {
+        let s = Duration::from_secs;
+        for kind in [Timeout, Busy, Privilege, Refused, Protocol, Unsupported] {
+            let reached = error("a", kind, None);
+            let mut unsent = reached.clone();
+            unsent.not_sent = true;
+            for (ask, error, took, expected) in [
+                (CallSafety::Power, &reached, s(0), Then::NextInAnotherCall),
+                (CallSafety::Power, &unsent, s(20), Then::Next),
+                (CallSafety::Idempotent, &reached, s(20), Then::Next),
+                (CallSafety::Read, &reached, s(20), Then::Next),
+            ] {
+                assert_eq!(then(ask, error, took), expected, "{kind:?} {ask:?}");
+            }
+        }
+        let busy = error("a", Busy, None);
+        assert_eq!(then(CallSafety::Once, &busy, s(5)), Then::Next);
+        assert_eq!(then(CallSafety::Once, &busy, s(6)), Then::Ends);
+        let unsent = BmcError {
+            not_sent: true,
+            ..error("a", Unreachable, None)
+        };
+        assert_eq!(then(CallSafety::Once, &unsent, s(20)), Then::Next);
+        let rejected = error("a", Authentication, None);
+        assert_eq!(then(CallSafety::Power, &rejected, s(0)), Then::Ends);
+    }
+
+    #[test]
+    fn next_call_begins_with_the_driver_after_the_one_that_failed() {
+        let now = Duration::from_secs(10);
+        for stay in [0, 300] {
+            let mut preference = Preference::new(Duration::from_secs(stay));
+            preference.moves_on(0, 2, now);
+            assert_eq!(preference.order(2, now * 2), [1, 0]);
+            preference.moves_on(1, 2, now);
+            assert_eq!(preference.order(2, now), [0, 1]);
         }
     }
 

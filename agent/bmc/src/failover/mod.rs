@@ -21,7 +21,7 @@ use crate::{
 };
 pub use breaker::BreakerSettings;
 use breaker::{Breaker, CallVerdict};
-use driver_order::{CallSafety, Preference, combined_error, may_try_next};
+use driver_order::{CallSafety, Preference, Then, combined_error, then};
 use identity::Identities;
 
 /// Settings of a [`Failover`].
@@ -107,7 +107,8 @@ impl Failover {
         call: impl for<'a> Fn(&'a dyn Bmc) -> BmcFuture<'a, T> + Send + Sync,
         identity: fn(&T) -> Option<&SystemIdentity>,
     ) -> Result<T, BmcError> {
-        let order = locked(&self.preference).order(self.drivers.len(), self.now());
+        let begun = self.now();
+        let order = locked(&self.preference).order(self.drivers.len(), begun);
         let mut errors: Vec<(usize, BmcError)> = Vec::new();
         for index in order {
             let Some(driver) = self.drivers.get(index) else {
@@ -115,7 +116,7 @@ impl Failover {
             };
             let checked = match ask {
                 CallSafety::Read => Ok(None),
-                CallSafety::Idempotent | CallSafety::Once => {
+                CallSafety::Idempotent | CallSafety::Power | CallSafety::Once => {
                     self.check_system(index, driver, expected).await
                 }
             };
@@ -146,10 +147,17 @@ impl Failover {
                     return Ok(answer);
                 }
                 Err(error) => {
-                    let go_on = may_try_next(ask, error.kind, error.maybe_sent);
-                    errors.push((index, error));
-                    if !go_on {
-                        break;
+                    let took = self.now().saturating_sub(begun);
+                    match then(ask, &error, took) {
+                        Then::Next => errors.push((index, error)),
+                        Then::NextInAnotherCall if self.drivers.len() > 1 => {
+                            errors.push((index, self.moves_on(index, error)));
+                            break;
+                        }
+                        Then::NextInAnotherCall | Then::Ends => {
+                            errors.push((index, error));
+                            break;
+                        }
                     }
                 }
             }
@@ -161,6 +169,21 @@ impl Failover {
             self.address(),
             errors.into_iter().map(|(_, error)| error).collect(),
         ))
+    }
+
+    /// Begins the next calls with the driver after this one; the error asks for another call.
+    fn moves_on(&self, index: usize, error: BmcError) -> BmcError {
+        locked(&self.preference).moves_on(index, self.drivers.len(), self.now());
+        let kind = match error.kind.is_transient() {
+            true => error.kind,
+            false => ErrorKind::Busy,
+        };
+        let message = format!("{}; the next command goes by another driver", error.message);
+        BmcError {
+            kind,
+            message,
+            ..error
+        }
     }
 
     /// Why no change may go through this driver: a reading through it shows another system. `None`, without

@@ -88,7 +88,7 @@ impl Ipmi {
             return Err(call.error(ErrorKind::Unsupported, message));
         };
         let repeat = if command.is_idempotent() {
-            Repeat::Change
+            Repeat::Command
         } else {
             Repeat::Once
         };

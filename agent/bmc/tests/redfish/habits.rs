@@ -142,10 +142,24 @@ async fn only_off_and_on_follow_a_slash() {
                 .then(|| Reply::status(204))
         })
         .await;
-        let result = bmc.client().command(command).await;
-        assert_eq!(result.is_ok(), is_followed, "{word}: {result:?}");
-        let sent = bmc.count("POST", &format!("{RESET}/"));
-        assert_eq!(sent, usize::from(is_followed), "{word}");
+        let client = bmc.client();
+        let kind = match is_followed {
+            true => ErrorKind::Busy,
+            false => ErrorKind::Protocol,
+        };
+        let error = client.command(command).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{word}: {error}");
+        assert!(!error.maybe_sent && !error.not_sent, "{word}: {error}");
+        let moved = format!("{RESET}/");
+        assert_eq!(bmc.count("POST", &moved), 0, "{word}");
+        // The next command goes where the redirect led.
+        for _ in 0..2 {
+            let result = client.command(command).await;
+            assert_eq!(result.is_ok(), is_followed, "{word}: {result:?}");
+        }
+        let (here, there) = (bmc.count("POST", RESET), bmc.count("POST", &moved));
+        let expected = if is_followed { (1, 2) } else { (3, 0) };
+        assert_eq!((here, there), expected, "{word}");
     }
 }
 
@@ -253,10 +267,15 @@ async fn momentary_denial_is_repeated() {
     assert_eq!(bmc.count("GET", SYSTEM), 3);
 
     let bmc = denying("POST", RESET, 1).await;
-    bmc.client().off().await.unwrap();
+    let client = bmc.client();
+    let error = client.off().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Busy, "{error}");
+    assert!(error.retry_after.is_some() && !error.maybe_sent, "{error}");
+    client.off().await.unwrap();
     let bmc = denying("POST", RESET, 1000).await;
-    let error = bmc.client().off().await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Privilege);
+    let client = bmc.client();
+    assert_eq!(client.off().await.unwrap_err().kind, ErrorKind::Busy);
+    assert_eq!(client.off().await.unwrap_err().kind, ErrorKind::Privilege);
     assert_eq!(bmc.count("POST", RESET), 2);
     // A command that must not be repeated is sent once, whatever the answer.
     let bmc = denying("POST", RESET, 1).await;

@@ -46,8 +46,10 @@ pub(crate) struct Observations {
     pub(crate) identity: Option<Result<SystemIdentity, BmcError>>,
     pub(crate) facts: Option<Result<Facts, BmcError>>,
     pub(crate) updates: Option<Result<FirmwareUpdates, BmcError>>,
-    /// The identity that the inventory expects.
+    /// The identity that the inventory expects, and what earlier operations read.
     pub(crate) expected: Expected,
+    /// Where the expectation comes from that is not the inventory's.
+    pub(crate) origin: Option<String>,
     /// Whether the inventory marks the system UUID of this BMC as identifying nothing.
     pub(crate) no_system_uuid: bool,
     /// Time of the agent's clock when the facts were read.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use rackhand_bmc::{ErrorKind, Facts, IdentityMatch, Protocol, SystemIdentity};
+use rackhand_bmc::{
+    ErrorKind, Facts, IdentityMatch, Protocol, SystemIdentity, operation::Expected,
+};
 use rackhand_proto::v1::{Check, Verdict};
 
 use super::{Observations, check, facts, skipped};
@@ -180,7 +182,21 @@ fn compare(seen: &Observations, found: &SystemIdentity) -> (Verdict, String, &'s
             );
         }
     };
-    if let Some(mismatch) = seen.expected.mismatch(found) {
+    let stated = Expected {
+        earlier: None,
+        ..seen.expected.clone()
+    };
+    if stated.mismatch(found).is_none()
+        && let Some(mismatch) = seen.expected.mismatch(found)
+    {
+        let origin = seen.origin.as_deref().unwrap_or_default();
+        return (
+            Verdict::Failed,
+            format!("the BMC reports {mismatch}; {origin}"),
+            "this may be the BMC of another host: nothing is switched until inventory or cabling is mended",
+        );
+    }
+    if let Some(mismatch) = stated.mismatch(found) {
         return (
             Verdict::Failed,
             format!(
@@ -191,7 +207,7 @@ fn compare(seen: &Observations, found: &SystemIdentity) -> (Verdict, String, &'s
              is mended; if the UUID of this BMC is never that of its host, set system_uuid = \"none\"",
         );
     }
-    match seen.expected.compare(found) {
+    match stated.compare(found) {
         IdentityMatch::Same => (Verdict::Ok, format!("{says}, as in the inventory"), ""),
         _ if seen.no_system_uuid => (
             Verdict::Warning,

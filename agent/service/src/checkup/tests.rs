@@ -63,6 +63,7 @@ fn good(protocol: Protocol) -> Observations {
             system_uuid: text(UUID),
             ..Expected::default()
         },
+        origin: None,
         no_system_uuid: false,
         now: Timestamp::from_second(NOW).unwrap(),
     }
@@ -388,5 +389,33 @@ fn update_that_runs_or_cannot_be_seen_is_told() {
         let row = row(updates);
         assert_eq!(row.verdict(), verdict, "{row:?}");
         assert!(row.found.contains(says), "{row:?}");
+    }
+}
+
+#[test]
+fn f5_system_that_earlier_operations_did_not_read_fails_the_check() {
+    let mut seen = good(Protocol::Redfish);
+    let found = |serial: &str| SystemIdentity {
+        serial: Some(serial.to_owned()),
+        ..SystemIdentity::default()
+    };
+    seen.identity = Some(Ok(found("SN-2")));
+    seen.origin = Some("operation a read it".to_owned());
+    for (earlier, verdict) in [
+        (None, Verdict::Warning),
+        (Some("SN-2"), Verdict::Warning),
+        (Some("SN-1"), Verdict::Failed),
+    ] {
+        seen.expected = Expected {
+            earlier: earlier.map(found),
+            ..Expected::default()
+        };
+        let check = the(&seen, "identity");
+        assert_eq!(check.verdict(), verdict, "{check:?}");
+        if verdict == Verdict::Failed {
+            for said in ["SN-1", "SN-2", "operation a read it"] {
+                assert!(check.found.contains(said), "{check:?}");
+            }
+        }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) use bmcs::{
     reads::Reads,
     report::{Extent, FailureReport},
 };
-pub(crate) use changes::{BmcChanges, Change, ChangeId};
+pub(crate) use changes::{BmcChanges, Change, ChangeId, ResetBmc};
 pub(crate) use credentials::password_rotation::Rotate;
 pub(crate) use host_watch::{HostWatches, Wanted, WatchStream};
 pub(crate) use journal_status::JournalStatus;
@@ -114,7 +114,7 @@ impl Engine {
             clock,
             power_on_stagger: power_on_stagger.clone(),
         };
-        let reads = Reads::new(clients.clone(), pdus.clone(), clock);
+        let reads = Reads::new(clients.clone(), pdus.clone(), journal.clone(), clock);
         let holds = Holds::new(journal.clone(), locator);
         let host_watches = HostWatches::new(
             clients.clone(),

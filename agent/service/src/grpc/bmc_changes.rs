@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rackhand_bmc::{Accepted, BmcError, ErrorKind, Identify};
+use rackhand_bmc::{Accepted, BmcError, ErrorKind, Identify, operation::DuringUpdate};
 use rackhand_proto::v1::{
     self, clear_events_response::Result as Cleared, identify_response::Result as Identified,
     reset_bmc_response::Result as Reset, rotate_password_response::Result as Rotated,
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     convert::failure_to_proto,
-    engine::{BmcChanges, Callers, Change, ChangeId, Rotate},
+    engine::{BmcChanges, Callers, Change, ChangeId, ResetBmc, Rotate},
 };
 
 /// The calls that change a BMC.
@@ -191,20 +191,25 @@ impl BmcChangeCalls {
         let owner = by_hand(&caller, "reset a BMC")?;
         let target = self.targets.find(&caller, request.target)?;
         let limit = self.targets.limit(request.timeout.as_ref(), 1)?;
+        let (during_update, what) = match request.during_firmware_update {
+            false => (DuringUpdate::Refuse, "BMC reset"),
+            true => (
+                DuringUpdate::Proceed,
+                "BMC reset, also during an update of firmware",
+            ),
+        };
         // A remediation that holds the host off has to read its power state until it is on again (F3).
         let change = Change {
             action: "bmc-reset",
-            what: "BMC reset".to_owned(),
+            what: what.to_owned(),
             owner,
             minds_holds: true,
             force: request.force,
             id: self.change_id(&caller, request.call)?,
         };
         let host = target.host.clone();
-        let sent = self
-            .changes
-            .change(target, limit, change, |bmc| bmc.reset_bmc())
-            .await?;
+        let work = ResetBmc { during_update };
+        let sent = self.changes.change_by(target, limit, change, work).await?;
         let result = match changed_or_failure(&host, sent) {
             Ok(changed) => Reset::Changed(changed),
             Err(failure) => Reset::Failure(failure),

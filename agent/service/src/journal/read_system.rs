@@ -2,10 +2,11 @@
 //!
 //! Must never: let a reading that names less than is known, and contradicts it, replace it.
 
+use jiff::Timestamp;
 use rackhand_agent_core::{host_key::HostKeys, ledger::Device};
 use rackhand_bmc::{
     IdentityMatch, SystemIdentity,
-    operation::{comparable, compare_earlier},
+    operation::{Expected, comparable, compare_earlier},
 };
 use rackhand_proto::v1;
 use redb::ReadableTable;
@@ -28,6 +29,32 @@ pub(crate) struct ReadSystem {
     pub(crate) ended: i64,
     /// Without placeholders; system UUID or serial number is known.
     pub(crate) identity: SystemIdentity,
+}
+
+impl ReadSystem {
+    /// Whether it may be the expected system. Otherwise the host was replaced since.
+    pub(crate) fn applies(&self, stated: &Expected) -> bool {
+        stated.compare(&self.identity) != IdentityMatch::Different
+    }
+
+    /// The expectation, with what was read.
+    pub(crate) fn expected(&self, stated: &Expected) -> Expected {
+        Expected {
+            earlier: Some(self.identity.clone()),
+            ..stated.clone()
+        }
+    }
+
+    /// Where the expectation comes from, and what to do if it is wrong.
+    pub(crate) fn origin(&self) -> String {
+        let at = Timestamp::from_nanosecond(i128::from(self.ended));
+        let at = at.map(|at| format!("{at:.0}")).unwrap_or_default();
+        format!(
+            "the expected one is what operation {} of {at} read there; if the host was replaced, say so by serial or \
+             system_uuid of the new one in the inventory",
+            self.operation
+        )
+    }
 }
 
 /// What the confirmed operations at the BMC of the host read of its system over Redfish, among the newest

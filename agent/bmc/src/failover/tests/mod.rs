@@ -84,7 +84,7 @@ impl Scripted {
                     message: kind.label().to_owned(),
                     retry_after: None,
                     maybe_sent,
-                    not_sent: false,
+                    not_sent: !maybe_sent && never_reaches(kind),
                 }),
             }
         })
@@ -93,6 +93,14 @@ impl Scripted {
     fn accepted(&self) -> Accepted {
         Accepted::taken("", self.name)
     }
+}
+
+/// Whether a call that fails like this has reached no BMC.
+fn never_reaches(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Unreachable | ErrorKind::Tls | ErrorKind::Unsupported
+    )
 }
 
 impl Bmc for Scripted {
@@ -171,6 +179,10 @@ impl Bmc for Scripted {
 
     fn clear_event_log(&self) -> BmcFuture<'_, Accepted> {
         self.call("clear", self.accepted())
+    }
+
+    fn firmware_updates(&self, _: Duration) -> BmcFuture<'_, FirmwareUpdates> {
+        self.call("updates", FirmwareUpdates::default())
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {

@@ -97,3 +97,57 @@ async fn soft_off_unsupported_by_one_driver_uses_the_other() {
         "the driver order is unchanged"
     );
 }
+
+/// A driver whose BMC answers every power command with an error.
+#[derive(Debug)]
+struct Refuses(Arc<Scripted>, ErrorKind);
+
+impl Bmc for Refuses {
+    fn address(&self) -> &str {
+        self.0.address()
+    }
+    fn power(&self) -> BmcFuture<'_, PowerReading> {
+        self.0.power()
+    }
+    fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        let error = BmcError {
+            kind: self.1,
+            bmc: "redfish://a".to_owned(),
+            message: format!("{}: not taken", command.words()),
+            retry_after: None,
+            maybe_sent: self.1 == ErrorKind::Timeout,
+            not_sent: false,
+        };
+        Box::pin(async { Err(error) })
+    }
+    fn firmware_updates(&self, limit: Duration) -> BmcFuture<'_, FirmwareUpdates> {
+        self.0.firmware_updates(limit)
+    }
+    fn close(&self) -> BmcFuture<'_, ()> {
+        self.0.close()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn second_driver_sends_a_power_off_only_after_another_look_at_the_updates() {
+    for kind in [
+        ErrorKind::Busy,
+        ErrorKind::Timeout,
+        ErrorKind::Privilege,
+        ErrorKind::Unsupported,
+    ] {
+        let (first, second, _) = Scripted::pair();
+        let refuses = Refuses(first.clone(), kind);
+        let drivers: Vec<Arc<dyn Bmc>> = vec![Arc::new(refuses), second.clone()];
+        let both = Failover::new(drivers, FailoverSettings::default()).unwrap();
+        let report = run(&both, off(), &mut ()).await;
+        assert_eq!(report.outcome.to_string(), "confirmed off", "{kind:?}");
+        assert_eq!(report.commands, 2, "{kind:?}");
+        let looks = first.asked().into_iter().filter(|call| call == "updates");
+        assert_eq!(looks.count(), 2, "{kind:?}");
+        let offs = second.asked().into_iter();
+        let offs = offs.filter(|call| call == PowerCommand::Off.words());
+        assert_eq!(offs.count(), 1, "{kind:?}");
+        assert!(report.elapsed < s(6), "{kind:?}: {:?}", report.elapsed);
+    }
+}

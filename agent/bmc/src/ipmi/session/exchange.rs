@@ -12,6 +12,9 @@ pub(in crate::ipmi) enum Repeat {
     Read,
     /// Yes: the request is idempotent.
     Change,
+    /// For a moment: a power command is idempotent, but what it depends on may change, such as whether firmware is
+    /// being updated.
+    Command,
     /// No: the request is sent in one datagram only.
     Once,
 }
@@ -92,6 +95,8 @@ pub(super) struct Job {
     pub(super) is_heard: bool,
     /// Number of datagrams that carried the request itself.
     pub(super) asked: u32,
+    /// When the first of them was sent.
+    pub(super) asked_at: Option<Instant>,
     /// Whether an attempt of the request has no response, although another has.
     pub(super) is_trailing: bool,
     /// Number of datagrams sent, and the number at the first ICMP error.
@@ -124,6 +129,7 @@ impl Job {
             is_renewed: false,
             is_heard: false,
             asked: 0,
+            asked_at: None,
             is_trailing: false,
             sent: 0,
             unreachable_at: None,
@@ -142,10 +148,18 @@ impl Job {
         self.pending = None;
         self.not_before = now + self.backoff;
         self.backoff = (self.backoff * 2).min(MOST_BACKOFF);
-        self.not_before < self.deadline
+        self.not_before < self.deadline && self.may_ask(self.not_before)
+    }
+
+    /// Whether a datagram with the request may be sent at `now`.
+    pub(super) fn may_ask(&self, now: Instant) -> bool {
+        let is_soon = |at| now.saturating_duration_since(at) <= COMMAND_REPEATS;
+        self.exchange.repeat != Repeat::Command || self.asked_at.is_none_or(is_soon)
     }
 }
 
+/// For how long the datagram of a power command is sent again; its caller sends later ones, after another reading.
+const COMMAND_REPEATS: Duration = Duration::from_secs(5);
 /// Pause after the first busy response; each further pause is twice as long.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const MOST_BACKOFF: Duration = Duration::from_secs(4);

@@ -69,6 +69,12 @@ impl Machine {
             Purpose::Raise(_) => (0x06, 0x3b),
             Purpose::Close => (0x06, 0x3c),
         };
+        if purpose == Purpose::Requester && !job.may_ask(now) {
+            return match job.fallback.take() {
+                Some(answer) => self.finish(job, Ok(answer), now, random),
+                None => self.out_of_time(job, now, random),
+            };
+        }
         let mut pace = self.pace(now, if job.is_heard { 1 } else { 2 });
         if is_once && purpose == Purpose::Requester {
             pace.due = job.deadline;
@@ -98,6 +104,7 @@ impl Machine {
             }
             Purpose::Requester => {
                 job.asked += 1;
+                job.asked_at.get_or_insert(now);
                 let data = job.exchange.data.clone();
                 session.request(pending.net_fn, pending.command, data, iv)
             }
@@ -110,6 +117,7 @@ impl Machine {
     }
 
     fn silence(&mut self, job: &mut Job, now: Instant, random: &mut dyn Random) {
+        let may_ask = job.may_ask(now);
         let Some(pending) = &mut job.pending else {
             return;
         };
@@ -121,6 +129,11 @@ impl Machine {
             }
             Purpose::Requester if job.exchange.repeat == Repeat::Once => {
                 return self.out_of_time(job, now, random);
+            }
+            // The answer may still come.
+            Purpose::Requester if !may_ask => {
+                pending.pace.due = job.deadline;
+                return;
             }
             _ => {}
         }

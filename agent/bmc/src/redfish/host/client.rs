@@ -76,9 +76,14 @@ impl Bmc for Redfish {
     }
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
-        self.bounded(move |this, call| async move {
-            this.power.switch(this.writer(&call), command).await
-        })
+        let (limit, reporter) = (self.timeouts.call, self.resources.reporter());
+        // A command does not wait for a kept connection that nobody answers any more.
+        bounded_with(
+            Silence::AsksBeside,
+            limit,
+            reporter,
+            move |call| async move { self.power.switch(self.writer(&call), command).await },
+        )
     }
 
     fn identity(&self) -> BmcFuture<'_, SystemIdentity> {

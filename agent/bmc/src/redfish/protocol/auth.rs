@@ -3,7 +3,10 @@
 //! Owns: the credentials in use, and the service root with the session collection. Must never: log
 //! in a second time in one call, leave a session open that it replaces, or repeat a command.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 use reqwest::StatusCode;
 use tokio::{
@@ -71,6 +74,8 @@ pub(crate) struct Access {
     state: Mutex<State>,
     root: Mutex<Option<Root>>,
     refused: RefusedResources,
+    /// A resource that the BMC has shown to the user by HTTP Basic.
+    basic_read: std::sync::Mutex<Option<Url>>,
     /// How long a call waits for a login.
     patience: Duration,
 }
@@ -97,6 +102,7 @@ impl Access {
             state: Mutex::new(State::Fresh),
             root: Mutex::new(None),
             refused: RefusedResources::default(),
+            basic_read: std::sync::Mutex::default(),
             patience: timeouts.connect + timeouts.request,
         })
     }
@@ -153,9 +159,16 @@ impl Access {
             .read_as(url, &credentials, is_monitor, call.silence())
             .await?;
         if answer.status != StatusCode::UNAUTHORIZED {
+            if matches!(credentials, Credentials::Basic(_)) && answer.status.is_success() {
+                self.basic_reads(url);
+            }
             return Ok(answer);
         }
         let answer = match &credentials {
+            Credentials::Basic(_) => match self.basic_again(url, is_monitor).await? {
+                Some(answer) => return Ok(answer),
+                None => answer,
+            },
             Credentials::Session(session) if self.refused.is_recent(url.path()) => {
                 match self.again(url, session, answer, is_monitor).await? {
                     Retried::Answered(answer) => return Ok(answer),
@@ -221,6 +234,61 @@ impl Access {
         }
         let error = errors::kept_resource(&self.http.reporter, &answer);
         Ok(Retried::ResourceRefused(error))
+    }
+
+    /// Records a resource that the BMC shows to the user by HTTP Basic.
+    fn basic_reads(&self, url: &Url) {
+        let mut read = self
+            .basic_read
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if read.as_ref() != Some(url) {
+            *read = Some(url.clone());
+        }
+    }
+
+    /// Reads a resource again that was refused to a user whom the BMC has accepted by HTTP Basic before. `None`: it no
+    /// longer accepts the user, or never has.
+    ///
+    /// # Errors
+    ///
+    /// The BMC accepts the user for another resource, and refuses this one.
+    async fn basic_again(&self, url: &Url, is_monitor: bool) -> Result<Option<Answer>, BmcError> {
+        let read = || {
+            self.basic_read
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        let Some(proven) = read().clone() else {
+            return Ok(None);
+        };
+        let credentials = self.basic();
+        let was_kept = self.http.has_kept();
+        self.http.close_kept();
+        if proven != *url {
+            let proof = self
+                .http
+                .get(&proven, &credentials, Silence::GivesUp)
+                .await?;
+            if !proof.status.is_success() {
+                *read() = None;
+                return Ok(None);
+            }
+        }
+        let answer = self
+            .read_as(url, &credentials, is_monitor, Silence::GivesUp)
+            .await?;
+        if answer.status != StatusCode::UNAUTHORIZED {
+            if was_kept {
+                self.http.kept_failed();
+            }
+            return Ok(Some(answer));
+        }
+        if proven == *url {
+            *read() = None;
+            return Ok(None);
+        }
+        Err(errors::kept_resource(&self.http.reporter, &answer))
     }
 
     /// Whether a session works, which its own resource shows; `None`: it has none.

@@ -117,6 +117,10 @@ async fn action_that_needs_a_precondition_is_sent_with_one() {
         let bmc = acting(etag, good, otherwise).await;
         bmc.world(|world| world.root = root);
         let client = bmc.client();
+        let error = client.off().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Busy, "{error}");
+        assert!(!error.maybe_sent && !error.not_sent, "{error}");
+        client.off().await.unwrap();
         client.off().await.unwrap();
         let conditions: Vec<_> = (bmc
             .sent("POST")
@@ -126,7 +130,7 @@ async fn action_that_needs_a_precondition_is_sent_with_one() {
         .collect();
         assert_eq!(
             conditions,
-            [None, Some(good.to_owned())],
+            [None, Some(good.to_owned()), Some(good.to_owned())],
             "{etag} {otherwise}"
         );
     }
@@ -135,7 +139,10 @@ async fn action_that_needs_a_precondition_is_sent_with_one() {
 #[tokio::test]
 async fn reset_that_needs_a_precondition_is_not_sent_again() {
     let bmc = acting("\"1\"", "\"1\"", 412).await;
-    let error = bmc.client().command(PowerCommand::Reset).await.unwrap_err();
+    let client = bmc.client();
+    let error = client.command(PowerCommand::Reset).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Refused, "{error}");
     assert_eq!(bmc.count("POST", RESET), 1);
+    // Whoever asks again gets it through.
+    client.command(PowerCommand::Reset).await.unwrap();
 }

@@ -17,7 +17,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::bmc::{RESET, SYSTEM, config, inline, system};
+use crate::bmc::{RESET, Reply, SYSTEM, TestBmc, config, inline, system};
 
 const UPDATES: &str = "/redfish/v1/UpdateService";
 
@@ -30,6 +30,10 @@ enum Habit {
     Resets,
     /// It takes the request, and never answers.
     IsSilent,
+    /// It has no time for it.
+    IsBusy,
+    /// It refuses the user.
+    Refuses,
     /// It answers each request but the first one with the answer to the one before.
     LagsBehind,
     /// It answers each request but the first one with another system, which is off.
@@ -118,6 +122,12 @@ async fn serve(mut stream: TcpStream, number: usize, habit: Habit, seen: Arc<Mut
         match habit {
             Habit::Resets if is_second => return stream.set_zero_linger().unwrap(),
             Habit::IsSilent if is_second => return std::future::pending().await,
+            Habit::IsBusy | Habit::Refuses if is_second => {
+                let status = if habit == Habit::IsBusy { 503 } else { 401 };
+                let answer = format!("HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                continue;
+            }
             _ => {}
         }
         if is_slow {
@@ -197,7 +207,12 @@ async fn reads_share_a_connection_that_is_closed_before_a_command() {
 
 #[tokio::test]
 async fn bmc_that_breaks_a_connection_used_again_has_one_for_each_read() {
-    for habit in [Habit::Resets, Habit::IsSilent] {
+    for habit in [
+        Habit::Resets,
+        Habit::IsSilent,
+        Habit::IsBusy,
+        Habit::Refuses,
+    ] {
         let server = Server::start(habit).await;
         let client = server.client(KeepAlive::Auto);
         let begun = Instant::now();
@@ -209,7 +224,67 @@ async fn bmc_that_breaks_a_connection_used_again_has_one_for_each_read() {
         assert_eq!(server.connections(), [1, 1, 2, 3, 4], "{habit:?}");
         let seen = server.seen.lock().unwrap().clone();
         let closes: Vec<bool> = seen.iter().map(|(.., closes)| *closes).collect();
-        assert_eq!(closes, [false, false, true, true, true], "{habit:?}");
+        // A refused password is asked for once more over the next connection that is kept.
+        let is_second_kept = habit == Habit::Refuses;
+        assert_eq!(
+            closes,
+            [false, false, !is_second_kept, true, true],
+            "{habit:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn bmc_that_is_busy_or_refuses_the_user_over_every_connection_is_asked_twice() {
+    for (status, kind) in [(503, ErrorKind::Busy), (401, ErrorKind::Authentication)] {
+        let mut reads = 0;
+        let bmc = TestBmc::with(move |seen, _| {
+            reads += usize::from(seen.is("GET", SYSTEM));
+            (seen.is("GET", SYSTEM) && reads > 1).then(|| Reply::status(status))
+        })
+        .await;
+        let mut config = bmc.config();
+        config.address = format!("{}{SYSTEM}", config.address).parse().unwrap();
+        config.auth = AuthPolicy::Basic;
+        config.keep_alive = KeepAlive::Auto;
+        let client = connect(config).unwrap();
+        client.power().await.unwrap();
+        assert_eq!(client.power().await.unwrap_err().kind, kind, "{status}");
+        assert_eq!(bmc.count("GET", SYSTEM), 3, "{status}");
+        assert_eq!(client.power().await.unwrap_err().kind, kind, "{status}");
+        assert_eq!(
+            bmc.count("GET", SYSTEM),
+            4,
+            "{status}: nothing is proven any more"
+        );
+    }
+}
+
+#[tokio::test]
+async fn command_is_not_held_up_by_a_connection_that_nobody_answers() {
+    for keep_alive in [KeepAlive::Auto, KeepAlive::Always] {
+        let server = Server::start(Habit::IsSilent).await;
+        let client = server.client(keep_alive);
+        assert_eq!(client.power().await.unwrap().state, PowerState::On);
+        let begun = Instant::now();
+        client.off().await.unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(4), "{keep_alive:?}");
+        let seen = server.seen.lock().unwrap().clone();
+        let posts = seen.iter().filter(|(_, method, _)| method == "post");
+        assert_eq!(posts.count(), 1, "{keep_alive:?}: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn read_over_a_connection_that_is_always_kept_is_bounded() {
+    for habit in [Habit::IsSilent, Habit::Resets, Habit::IsBusy] {
+        let server = Server::start(habit).await;
+        let client = server.client(KeepAlive::Always);
+        for _ in 0..4 {
+            let begun = Instant::now();
+            assert_eq!(client.power().await.unwrap().state, PowerState::On);
+            assert!(begun.elapsed() < Duration::from_secs(4), "{habit:?}");
+        }
     }
 }
 

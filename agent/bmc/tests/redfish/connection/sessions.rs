@@ -436,3 +436,69 @@ async fn session_that_nobody_waits_for_is_deleted() {
     }
     panic!("the session is left open");
 }
+
+#[tokio::test]
+async fn resource_that_is_refused_with_basic_does_not_count_as_a_refused_password() {
+    let bmc = TestBmc::with(|seen, _| {
+        let is_refused = ["/LogServices", "/TaskService"]
+            .iter()
+            .any(|path| seen.path.contains(path));
+        is_refused.then(|| Reply::status(401))
+    })
+    .await;
+    bmc.add_to_system(&json!({"LogServices": {"@odata.id": format!("{SYSTEM}/LogServices")}}));
+    bmc.world(|world| {
+        world.root = json!({
+            "Tasks": {"@odata.id": "/redfish/v1/TaskService"},
+            "UpdateService": {"@odata.id": "/redfish/v1/UpdateService"},
+        });
+    });
+    bmc.put("/redfish/v1/UpdateService", json!({"Id": "UpdateService"}));
+    let client = client(&bmc, AuthPolicy::Basic);
+    client.power().await.unwrap();
+    for _ in 0..3 {
+        let error = client.event_log(10).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Privilege, "{error}");
+        assert!(
+            error.message.contains("although it accepts the user"),
+            "{error}"
+        );
+        let limit = Duration::from_secs(20);
+        let updates = client.firmware_updates(limit).await.unwrap();
+        let [unread] = updates.unread.as_slice() else {
+            panic!("{updates:?}");
+        };
+        assert!(unread.starts_with("TaskService: reading: the BMC refuses this resource (401)"));
+        client.power().await.unwrap();
+    }
+    client.off().await.unwrap();
+}
+
+#[tokio::test]
+async fn password_that_is_changed_meanwhile_is_sent_twice_at_most_with_basic() {
+    let bmc = TestBmc::start().await;
+    let client = client(&bmc, AuthPolicy::Basic);
+    client.power().await.unwrap();
+    bmc.world(|world| world.takes_basic = false);
+    let before = bmc.count("GET", SYSTEM);
+    for most in [2, 3] {
+        let error = client.power().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
+        assert_eq!(bmc.count("GET", SYSTEM) - before, most);
+    }
+}
+
+#[tokio::test]
+async fn command_that_is_refused_with_basic_says_that_the_user_may_not() {
+    let bmc = TestBmc::with(|seen, _| seen.is("POST", RESET).then(|| Reply::status(401))).await;
+    let client = client(&bmc, AuthPolicy::Basic);
+    let error = client.off().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Busy, "{error}");
+    let error = client.off().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Privilege, "{error}");
+    assert!(
+        error.message.contains("although it accepts the user"),
+        "{error}"
+    );
+    assert_eq!(bmc.count("POST", RESET), 2);
+}

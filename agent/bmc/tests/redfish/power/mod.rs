@@ -5,4 +5,5 @@ mod chassis;
 mod commands;
 mod readings;
 mod refusals;
+mod repeats;
 mod tasks;

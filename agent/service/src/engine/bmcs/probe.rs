@@ -9,7 +9,8 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use rackhand_agent_core::bmc_queue::CallClass;
 use rackhand_bmc::{
-    Bmc, BmcError, BmcFuture, ErrorKind, Protocol, SystemIdentity, operation::Expected,
+    Bmc, BmcError, BmcFuture, ErrorKind, Protocol, SystemIdentity,
+    operation::{Expected, comparable},
 };
 use rackhand_proto::v1::Check;
 use tokio::{net::TcpStream, time::Instant, time::timeout};
@@ -23,6 +24,7 @@ use crate::{
     checkup::{Observations, judge},
     config::Config,
     engine::{Target, pdus::Pdus},
+    journal::ReadSystem,
 };
 
 /// Probes every driver of the host, one after the other, within `limit`.
@@ -30,9 +32,13 @@ pub(super) async fn check(
     clients: &Clients,
     pdus: &Arc<Pdus>,
     target: &Target,
+    remembered: Option<&ReadSystem>,
     limit: Duration,
 ) -> Result<Result<Vec<Check>, BmcError>, Status> {
-    let expected = target.expected(None)?;
+    let stated = target.expected(None)?;
+    let remembered = remembered.filter(|system| system.applies(&stated));
+    let mut expected = remembered.map_or_else(|| stated.clone(), |system| system.expected(&stated));
+    let mut origin = remembered.map(ReadSystem::origin);
     let ways = match clients.ways(target).await {
         Ok(ways) => ways,
         Err(error) => return Ok(Err(error)),
@@ -42,11 +48,22 @@ pub(super) async fn check(
     let mut checks = Vec::new();
     for way in ways {
         let mut seen = first_look(&way, &target.config, &expected).await;
+        seen.origin.clone_from(&origin);
         if seen.forbidden.is_none() && seen.name.is_ok() && !matches!(seen.tcp, Some(Err(_))) {
             look(&way, &queue, until, &mut seen).await;
         }
         way.close().await;
         checks.extend(judge(&seen));
+        // The drivers of a host must show one system.
+        if expected.earlier.is_none()
+            && let Some(Ok(identity)) = &seen.identity
+        {
+            expected.earlier = Some(comparable(identity));
+            origin = Some(format!(
+                "{} shows the expected one: mend the address of the driver that is wrong",
+                seen.bmc
+            ));
+        }
     }
     checks.extend(pdus.check(target, limit).await);
     Ok(Ok(checks))
@@ -91,6 +108,7 @@ async fn first_look(way: &DriverClient, config: &Config, expected: &Expected) ->
         facts: None,
         updates: None,
         expected: expected.clone(),
+        origin: None,
         no_system_uuid: way.spec.ignore_system_uuid,
         now: Timestamp::now(),
     }

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::{
     config::{Config, PduEntry},
-    engine::{Target, pdus::Pdus, settings::Clock},
+    engine::{Target, journal_status, pdus::Pdus, settings::Clock},
+    journal::Journal,
 };
 
 /// Reads BMCs and PDUs outside of an operation.
@@ -25,14 +26,21 @@ use crate::{
 pub(crate) struct Reads {
     clients: Arc<Clients>,
     pdus: Arc<Pdus>,
+    journal: Journal,
     clock: Clock,
 }
 
 impl Reads {
-    pub(in crate::engine) fn new(clients: Arc<Clients>, pdus: Arc<Pdus>, clock: Clock) -> Self {
+    pub(in crate::engine) fn new(
+        clients: Arc<Clients>,
+        pdus: Arc<Pdus>,
+        journal: Journal,
+        clock: Clock,
+    ) -> Self {
         Self {
             clients,
             pdus,
+            journal,
             clock,
         }
     }
@@ -67,7 +75,10 @@ impl Reads {
         target: &Target,
         limit: Duration,
     ) -> Result<Result<Vec<Check>, BmcError>, Status> {
-        probe::check(&self.clients, &self.pdus, target, limit).await
+        let remembered = self.journal.last_system(target.keys.clone()).await;
+        let remembered = remembered.map_err(|error| journal_status(&error))?;
+        let remembered = remembered.as_ref();
+        probe::check(&self.clients, &self.pdus, target, remembered, limit).await
     }
 
     /// Collects what may show why the host failed.

@@ -6,7 +6,7 @@ use rackhand_agent_core::{
     bmc_queue::{CallClass, OperationRank},
     ledger::{Device, Hold, Host, Refused},
 };
-use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind};
+use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind, operation::updates_limit};
 use rackhand_proto::v1;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -99,7 +99,13 @@ impl Changer {
         change: &Change,
         work: &impl Work,
     ) -> Result<Result<Accepted, BmcError>, Status> {
-        let expected = target.expected(None)?;
+        let stated = target.expected(None)?;
+        let remembered = self.journal.last_system(target.keys.clone()).await;
+        let remembered = remembered
+            .map_err(|error| journal_status(&error))?
+            .filter(|system| system.applies(&stated));
+        let expected =
+            (remembered.as_ref()).map_or_else(|| stated.clone(), |system| system.expected(&stated));
         // A handle for the queue only; the journal records the change when it is made.
         let handle = Handle::new(
             String::new(),
@@ -155,7 +161,17 @@ impl Changer {
             match self.clients.read_now(target, &expected).await {
                 Err(error) => return Ok(Err(error)),
                 Ok(reading) => {
-                    if let Some(mismatch) = expected.mismatch(&reading.identity) {
+                    if stated.mismatch(&reading.identity).is_none()
+                        && let Some(mismatch) = expected.mismatch(&reading.identity)
+                    {
+                        let origin = remembered.map(|system| system.origin());
+                        return Err(Status::failed_precondition(format!(
+                            "host {}: its BMC reports {mismatch}; nothing was changed; {}",
+                            target.host,
+                            origin.unwrap_or_default()
+                        )));
+                    }
+                    if let Some(mismatch) = stated.mismatch(&reading.identity) {
                         return Err(Status::failed_precondition(format!(
                             "host {}: its BMC reports {} {}, the inventory has {}; nothing was changed. \
                              Mend the inventory, or the address of the BMC",
@@ -165,11 +181,50 @@ impl Changer {
                 }
             }
         }
+        let mut unknown = None;
+        if work.ends_updates() {
+            let left = limit.saturating_sub(begun.elapsed()).max(MIN_CALL_TIME);
+            unknown = self.updates_unknown(target, left / 2).await?;
+        }
         if change.is_abandoned() {
             return Ok(Err(caller_gone(target)));
         }
         let left = limit.saturating_sub(begun.elapsed()).max(MIN_CALL_TIME);
-        self.apply(target, left, change, overrode, work).await
+        let made = self.apply(target, left, change, overrode, work).await?;
+        Ok(made.map(|accepted| match unknown {
+            Some(why) => Accepted {
+                answer: format!(
+                    "{}; whether firmware is being updated was not known: {why}",
+                    accepted.answer
+                ),
+                ..accepted
+            },
+            None => accepted,
+        }))
+    }
+
+    /// Why it is not known whether firmware is being updated; `None`: it is known, or this BMC never reports it.
+    ///
+    /// # Errors
+    /// An update runs.
+    async fn updates_unknown(
+        &self,
+        target: &Target,
+        left: Duration,
+    ) -> Result<Option<String>, Status> {
+        let limit = updates_limit(Duration::ZERO).min(left);
+        match self.clients.firmware_updates(target, limit).await {
+            Ok(updates) => match updates.running() {
+                Some(update) => Err(Status::failed_precondition(format!(
+                    "host {}: firmware is being updated: {update}; nothing was changed. Wait for its end, or ask \
+                     again with --during-firmware-update",
+                    target.host
+                ))),
+                None => Ok(updates.unknown()),
+            },
+            Err(error) if error.kind == ErrorKind::Unsupported => Ok(None),
+            Err(error) => Ok(Some(error.message)),
+        }
     }
 
     /// Records the change and its caller in the journal, makes it, and records the result.

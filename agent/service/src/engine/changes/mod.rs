@@ -10,7 +10,7 @@ mod known;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture};
+use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, operation::DuringUpdate};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -93,6 +93,11 @@ pub(crate) trait Work: Send + Sync + 'static {
     fn checks_identity(&self) -> bool {
         true
     }
+
+    /// Whether it ends an update of firmware that the BMC is writing, so that one that runs refuses it.
+    fn ends_updates(&self) -> bool {
+        false
+    }
 }
 
 /// The future of a [`Work`].
@@ -113,6 +118,27 @@ where
         limit: Duration,
     ) -> WorkFuture<'a> {
         Box::pin(clients.ask(target, limit, CallKind::Change, &self.0))
+    }
+}
+
+/// A restart of the BMC.
+pub(crate) struct ResetBmc {
+    /// Whether it is made although an update runs.
+    pub(crate) during_update: DuringUpdate,
+}
+
+impl Work for ResetBmc {
+    fn run<'a>(
+        &'a self,
+        clients: &'a Clients,
+        target: &'a Target,
+        limit: Duration,
+    ) -> WorkFuture<'a> {
+        Box::pin(clients.ask(target, limit, CallKind::Change, |bmc| bmc.reset_bmc()))
+    }
+
+    fn ends_updates(&self) -> bool {
+        self.during_update == DuringUpdate::Refuse
     }
 }
 

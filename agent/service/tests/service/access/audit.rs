@@ -117,6 +117,7 @@ async fn other_changes_are_journalled_with_caller_and_outcome() {
         timeout: None,
         force,
         call: None,
+        during_firmware_update: false,
     };
     let refused = operator.reset_bmc(reset(false)).await.unwrap_err();
     assert_eq!(Refusal::of(&refused), Some(Refusal::Held));

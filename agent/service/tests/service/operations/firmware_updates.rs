@@ -1,12 +1,17 @@
 //! Updates of firmware: what callers read of them, and power commands that they stop.
 
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use crate::kit::*;
 use rackhand_bmc::{FirmwareUpdate, PowerState, UpdatePhase};
-use rackhand_proto::v1::{
-    self, OutcomeCode, OutcomeDetail, read_updates_response::Result as Updates,
+use rackhand_proto::{
+    convert::duration_to_proto,
+    v1::{
+        self, OutcomeCode, OutcomeDetail, begin_request::Action, interrupt_result,
+        read_updates_response::Result as Updates, reset_bmc_response::Result as Reset,
+    },
 };
+use tonic::Code;
 
 fn update(phase: UpdatePhase) -> FirmwareUpdate {
     FirmwareUpdate {
@@ -139,5 +144,125 @@ async fn result_says_that_it_was_not_known_whether_firmware_is_updated() {
         ended.message.contains("tasks: not read in time"),
         "{}",
         ended.message
+    );
+}
+
+/// Every action that takes the power of a host, or interrupts it, and the device that it needs.
+fn interrupting() -> Vec<(&'static str, v1::PowerDevice, Action)> {
+    let off = || {
+        Action::PowerOff(v1::PowerOff {
+            confirm_interval: Some(duration_to_proto(Duration::from_millis(20))),
+            ..v1::PowerOff::default()
+        })
+    };
+    let cycle = || {
+        Action::PowerCycle(v1::PowerCycle {
+            hold_off: Some(duration_to_proto(Duration::from_secs(1))),
+            ..v1::PowerCycle::default()
+        })
+    };
+    let soft = Action::PowerSoftOff(v1::PowerSoftOff::default());
+    let [bmc, outlets] = [v1::PowerDevice::Bmc, v1::PowerDevice::Outlets];
+    vec![
+        ("off", bmc, off()),
+        ("soft-off", bmc, soft),
+        ("cycle", bmc, cycle()),
+        ("reset", bmc, Action::PowerReset(v1::PowerReset {})),
+        ("nmi", bmc, Action::PowerNmi(v1::PowerNmi {})),
+        ("outlets-off", outlets, off()),
+        ("outlets-cycle", outlets, cycle()),
+    ]
+}
+
+#[tokio::test]
+async fn every_request_that_interrupts_a_host_or_its_bmc_asks_for_updates() {
+    let mut site = Site::new(1);
+    site.extra = "defaults.call_timeout = '300ms'\n[pdus.a]\naddress = 'snmp://10.0.0.201'\ntable =                   'apc-rpdu2'\ncommunity = 'private'\n"
+        .into();
+    site.of_host = "outlets = [{ pdu = 'a', outlet = '{n}' }]\n".into();
+    let _agent = site.start().await;
+    let mut operator = site.local().await;
+    flash(&site, UpdatePhase::Running);
+    for (id, device, action) in interrupting() {
+        let request = v1::BeginRequest {
+            device: device.into(),
+            action: Some(action),
+            deadline: Some(duration_to_proto(Duration::from_secs(300))),
+            ..off(id, "node-1")
+        };
+        begin(&mut operator, request).await.unwrap();
+        let refused = outcome(&mut operator, id).await;
+        assert_eq!(
+            refused.detail(),
+            OutcomeDetail::FirmwareUpdate,
+            "{id}: {refused:?}"
+        );
+        assert_eq!(refused.commands_sent, 0, "{id}");
+    }
+    let mut report = v1::CollectEvidenceRequest {
+        target: target("node-1"),
+        log_only: true,
+        interrupt: Some(v1::BeginRequest {
+            action: Some(Action::PowerNmi(v1::PowerNmi {})),
+            ..off("interrupt", "node-1")
+        }),
+        ..v1::CollectEvidenceRequest::default()
+    };
+    report.timeout = Some(duration_to_proto(Duration::from_secs(10)));
+    let collected = operator
+        .collect_evidence(report)
+        .await
+        .unwrap()
+        .into_inner();
+    let interrupt = collected.interrupt.unwrap().result.unwrap();
+    assert!(
+        matches!(interrupt, interrupt_result::Result::Status(_)),
+        "{interrupt:?}"
+    );
+    let refused = outcome(&mut operator, "interrupt").await;
+    assert_eq!(
+        refused.detail(),
+        OutcomeDetail::FirmwareUpdate,
+        "{refused:?}"
+    );
+
+    let reset = |during_firmware_update| v1::ResetBmcRequest {
+        target: target("node-1"),
+        during_firmware_update,
+        ..v1::ResetBmcRequest::default()
+    };
+    let refused = operator.reset_bmc(reset(false)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
+    for said in ["BIOS", "--during-firmware-update"] {
+        assert!(refused.message().contains(said), "{refused:?}");
+    }
+    let bmc = site.bmcs.of(1);
+    assert_eq!(bmc.commands(), (0, 0));
+    assert_eq!(bmc.changes(), Vec::<String>::new());
+    assert_eq!(site.bmcs.pdu("a").commands(), Vec::<String>::new());
+
+    // A person who means it.
+    let done = operator.reset_bmc(reset(true)).await.unwrap().into_inner();
+    assert!(matches!(done.result, Some(Reset::Changed(_))), "{done:?}");
+    assert_eq!(bmc.changes(), ["BMC reset"]);
+}
+
+#[tokio::test]
+async fn reset_of_a_bmc_says_that_its_updates_were_not_known() {
+    let site = Site::new(1);
+    let _agent = site.start().await;
+    *site.bmcs.of(1).updates_unread.lock().unwrap() = Some("tasks: not read in time");
+    let mut operator = site.local().await;
+    let reset = v1::ResetBmcRequest {
+        target: target("node-1"),
+        ..v1::ResetBmcRequest::default()
+    };
+    let done = operator.reset_bmc(reset).await.unwrap().into_inner();
+    let Some(Reset::Changed(changed)) = done.result else {
+        panic!("{done:?}")
+    };
+    assert!(
+        changed.answer.contains("tasks: not read in time"),
+        "{changed:?}"
     );
 }

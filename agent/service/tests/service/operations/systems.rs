@@ -40,6 +40,27 @@ async fn f5_bmc_that_manages_another_system_than_before_is_not_commanded() {
         }
     }
     assert_eq!(bmc.commands(), (1, 0));
+    // Neither is it restarted, and the check of the host fails.
+    let reset = v1::ResetBmcRequest {
+        target: target("node-1"),
+        ..v1::ResetBmcRequest::default()
+    };
+    let refused = client.reset_bmc(reset).await.unwrap_err();
+    assert!(refused.message().contains("operation a of "), "{refused:?}");
+    assert!(bmc.changes().is_empty());
+    let checked = client.check_host(v1::CheckHostRequest {
+        target: target("node-1"),
+        ..v1::CheckHostRequest::default()
+    });
+    let checks = checked.await.unwrap().into_inner().checks;
+    let identity = checks
+        .iter()
+        .find(|check| check.check == "identity")
+        .unwrap();
+    assert_eq!(identity.verdict(), v1::Verdict::Failed, "{identity:?}");
+    for said in ["SN-1", "SN-2", "operation a of "] {
+        assert!(identity.found.contains(said), "{identity:?}");
+    }
 
     // Who says which system it is decides.
     let known = v1::BeginRequest {

@@ -89,6 +89,8 @@ pub struct Rule {
     /// For actions that replace the response: only after the request was executed, so that its
     /// effect exists and the response is lost.
     pub after: bool,
+    /// Only to the second and further requests over one connection.
+    pub again: bool,
 }
 
 /// Request properties that rules are matched against.
@@ -100,6 +102,8 @@ pub struct RequestFacts<'a> {
     pub path: &'a str,
     /// The body; null if it is not JSON.
     pub body: &'a Value,
+    /// Whether its connection has carried another one before.
+    pub is_again: bool,
 }
 
 impl Rule {
@@ -112,6 +116,7 @@ impl Rule {
             action,
             remaining: None,
             after: false,
+            again: false,
         }
     }
 
@@ -144,9 +149,18 @@ impl Rule {
         self
     }
 
+    /// Applies the rule to a request over a connection that has carried one before: the BMC does not bear it, or has
+    /// restarted meanwhile.
+    #[must_use]
+    pub fn on_used_connections(mut self) -> Self {
+        self.again = true;
+        self
+    }
+
     fn matches(&self, asked: &RequestFacts<'_>) -> bool {
         let method = self.method.as_deref();
         self.remaining != Some(0)
+            && (asked.is_again || !self.again)
             && method.is_none_or(|wanted| wanted.eq_ignore_ascii_case(asked.method))
             && glob(self.path.as_bytes(), asked.path.as_bytes())
             && self

@@ -19,7 +19,33 @@ fn mk_status(status: u16) -> Action {
 }
 
 fn decide(book: &mut RuleSet, method: &str, path: &str, body: &Value) -> Effects {
-    book.decide(&RequestFacts { method, path, body })
+    decide_again(book, method, path, body, false)
+}
+
+fn decide_again(
+    book: &mut RuleSet,
+    method: &str,
+    path: &str,
+    body: &Value,
+    is_again: bool,
+) -> Effects {
+    book.decide(&RequestFacts {
+        method,
+        path,
+        body,
+        is_again,
+    })
+}
+
+#[test]
+fn rule_for_used_connections_leaves_the_first_request_alone() {
+    let mut book = RuleSet::default();
+    book.add(Rule::always(mk_status(503)).on_used_connections().times(1));
+    let null = Value::Null;
+    for (is_again, applies) in [(false, false), (true, true), (true, false)] {
+        let effects = decide_again(&mut book, "GET", "/", &null, is_again);
+        assert_eq!(effects.before.is_some(), applies);
+    }
 }
 
 fn status_of(book: &mut RuleSet, method: &str, path: &str) -> Option<u16> {

@@ -514,6 +514,11 @@ impl State {
         self
     }
 
+    /// Whether no power-off of this attempt was begun, or each was taken back.
+    pub(super) fn is_first_off(&self) -> bool {
+        self.tries == 0 && self.power_off_repeats == self.attempt.update_refusals
+    }
+
     /// Whether no power-off of this attempt has sent a command.
     pub(super) fn has_sent_nothing(&self) -> bool {
         self.tries == self.unsent && self.power_off_repeats == self.attempt.update_refusals

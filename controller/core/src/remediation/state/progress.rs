@@ -57,12 +57,11 @@ pub fn progress_again(
 /// Whether nothing was sent yet, and no annotation was set for which baremetal-operator would
 /// switch off, so that the quorum is read once more.
 pub fn before_first_off(state: &State) -> bool {
-    let first = state.tries == 0 && state.power_off_repeats == 0;
     match state.step {
         Step::Holding => true,
         // Until the operating system is asked.
         Step::ShuttingDown => true,
-        Step::PoweringOff => state.mode == Mode::Direct && first,
+        Step::PoweringOff => state.mode == Mode::Direct && state.is_first_off(),
         _ => false,
     }
 }

@@ -48,8 +48,7 @@ impl StepContext<'_> {
             return self.give_way(s, why);
         }
         if s.step == Step::Retrying && self.recovered(&s) {
-            s.record_attempt(Reason::Recovered, self.now);
-            return self.to(s, Step::Succeeded, Reason::Recovered);
+            return self.ended_before_off(s);
         }
         if (s.step == Step::Pending || s.other_node.is_some())
             && !o.object.paused
@@ -58,7 +57,10 @@ impl StepContext<'_> {
             return d;
         }
         if s.step == Step::Retrying && self.stale_node_deleted(&s) {
-            return self.to(s, Step::Succeeded, Reason::Recovered);
+            return match s.is_off_taken_back() {
+                true => self.abort(s, Reason::Recovered),
+                false => self.to(s, Step::Succeeded, Reason::Recovered),
+            };
         }
         if let Some(d) = self.held_by_update(&s) {
             return d;
@@ -109,6 +111,16 @@ impl StepContext<'_> {
         s.former_lease = None;
         self.record_node(&mut s);
         self.leave_pending(s)
+    }
+
+    /// The Node is back before a further attempt has switched the host off. The agent holds the host where a power-off
+    /// was taken back.
+    fn ended_before_off(&self, mut s: State) -> Decision {
+        if s.is_off_taken_back() {
+            return self.abort(s, Reason::Recovered);
+        }
+        s.record_attempt(Reason::Recovered, self.now);
+        self.to(s, Step::Succeeded, Reason::Recovered)
     }
 
     /// Waits while the owner of the Machine updates it in place, as it announces: a power-off in the middle could

@@ -59,12 +59,15 @@ fn non_idempotent_control_is_not_repeated_after_busy() {
 
 #[test]
 fn idempotent_request_is_repeated_after_busy() {
-    for exchange in [status(), control(0)] {
+    for (exchange, codes) in [
+        (status(), &[0xc0, 0xc3, 0xc4, 0xd2][..]),
+        (control(0), &[0xc0, 0xc3, 0xc4]),
+    ] {
         let mut world = warm();
-        world.bmc.codes = vec![0xc0, 0xc3, 0xc4, 0xd2];
+        world.bmc.codes = codes.to_vec();
         let answer = world.ask(exchange.clone()).expect("answer");
         assert_eq!(answer.completion, 0);
-        assert_eq!(world.sent.len(), 5);
+        assert_eq!(world.sent.len(), codes.len() + 1);
         let mut world = warm();
         world.bmc.codes = vec![0xc0; 100];
         let began = world.now;
@@ -73,6 +76,31 @@ fn idempotent_request_is_repeated_after_busy() {
         assert!(world.now - began <= LIMIT);
         assert!(world.sent.len() < 12);
     }
+}
+
+#[test]
+fn power_command_is_repeated_for_five_seconds_at_most() {
+    const REPEATS: Duration = Duration::from_secs(5);
+    let mut world = warm();
+    world.bmc.codes = vec![0xc0; 100];
+    let began = world.now;
+    let answer = world.ask(control(0)).expect("answer");
+    assert_eq!(answer.completion, 0xc0);
+    assert!(world.now - began <= REPEATS, "{:?}", world.now - began);
+
+    // The answer is waited for although the command is not sent again.
+    let mut world = warm();
+    world.is_mute = true;
+    let began = world.now;
+    world.begin(control(0));
+    while world.now - began < LIMIT {
+        let sent = world.bmc.controls.len();
+        let late = world.now - began > REPEATS;
+        world.machine_step();
+        let is_sent = world.bmc.controls.len() > sent;
+        assert!(!late || !is_sent, "sent after {:?}", world.now - began);
+    }
+    assert!(world.bmc.controls.len() > 1, "it was repeated before");
 }
 
 #[test]

@@ -105,7 +105,7 @@ pub(super) fn status() -> Exchange {
 /// Chassis Control; up and down may be repeated.
 pub(super) fn control(byte: u8) -> Exchange {
     let repeat = if byte < 2 {
-        Repeat::Change
+        Repeat::Command
     } else {
         Repeat::Once
     };

@@ -1,14 +1,17 @@
 //! Changes: preconditions of a PATCH, and interpretation of the response.
 //!
-//! Owns: the order in which preconditions are tried. Must never: repeat a change for any other
-//! reason than a failed precondition, which means that it was not executed.
+//! Owns: the order in which preconditions are tried. Must never: send an action twice in one call, or repeat a PATCH for
+//! any other reason than a failed precondition, which means that it was not executed.
 
 use reqwest::{StatusCode, header::HeaderValue};
 use serde_json::Value;
 use tokio::sync::MutexGuard;
 use url::Url;
 
-use super::Reader;
+use super::{
+    Reader,
+    action_form::{ActionAnswer, NotYet},
+};
 use crate::{
     BmcError, ErrorKind,
     redfish::{
@@ -74,15 +77,6 @@ fn next(
         .find(|condition| !tried.contains(condition))
 }
 
-/// Whether an action was not carried out because it had no precondition (RFC 9110, 13.2.1; RFC 6585, 3).
-fn needs_condition(status: StatusCode) -> bool {
-    [
-        StatusCode::PRECONDITION_FAILED,
-        StatusCode::PRECONDITION_REQUIRED,
-    ]
-    .contains(&status)
-}
-
 /// Result of a change.
 pub(in crate::redfish::host) enum ChangeOutcome {
     /// Success, with a summary of the response.
@@ -107,8 +101,9 @@ pub(in crate::redfish::host) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Sends an action once; an idempotent action that the BMC denied is sent once more, and so is one that needs a
-    /// precondition (412 or 428): the ETag of the resource, or `*`.
+    /// Sends an action once, in the form that the BMC has shown to need. `Busy`: it was not taken in this form, and may be
+    /// in the next call; what may have changed meanwhile is for the caller to look at. A command that is sent once is
+    /// refused instead.
     pub(in crate::redfish::host) async fn act(
         &self,
         target: &Url,
@@ -118,35 +113,62 @@ impl Turn<'_> {
         let Reader { resources, call } = self.writer.reader;
         // A login that fails is none of the command.
         resources.access.ready().await?;
-        call.command_is_sent();
-        let change = Change::action(target, body);
-        let may_repeat = change.may_repeat();
-        let mut answer = resources.access.change(change).await?;
-        let again = Change::action(target, body);
-        let again = if !may_repeat {
-            None
-        } else if needs_condition(answer.status) {
-            let condition = match usable(etag) {
+        let needs_condition = resources.action_form().needs_condition();
+        let condition = match needs_condition {
+            false => Condition::None,
+            true => match usable(etag) {
                 Some(tag) if !self.writer.wants_any().await => Condition::Tag(tag.to_owned()),
                 _ => Condition::Any,
-            };
-            Some(again.on_condition(condition.header()))
-        } else if errors::is_denial(&answer) && call.may_pause(self.writer.timeouts.denied).await {
-            Some(again)
-        } else {
-            None
+            },
         };
-        if let Some(again) = again {
-            let repeated = resources.access.change(again).await;
-            answer = repeated.map_err(|error| BmcError {
-                not_sent: false,
-                ..error
-            })?;
-        }
+        let change = Change::action(target, body).on_condition(condition.header());
+        let may_repeat = change.may_repeat();
+        call.command_is_sent();
+        let answer = resources.access.change(change).await?;
         if !answer.status.is_success() {
             call.command_is_refused();
         }
-        Ok(answer)
+        let is_password_refused = answer.status == StatusCode::UNAUTHORIZED;
+        let seen = ActionAnswer {
+            status: answer.status,
+            is_denial: may_repeat && (errors::is_denial(&answer) || is_password_refused),
+            had_condition: condition != Condition::None,
+        };
+        let not_yet = resources.action_form().answered(resources.clock(), seen);
+        let says = || resources.reporter().says(&answer.messages());
+        let code = answer.status.as_u16();
+        let error = |kind, retry_after, why: &str| {
+            Err(BmcError {
+                retry_after,
+                ..resources
+                    .reporter()
+                    .error(kind, format!("{why} ({code}){}", says()))
+            })
+        };
+        match not_yet {
+            None if is_password_refused && may_repeat => error(
+                ErrorKind::Privilege,
+                None,
+                "the BMC refuses this command although it accepts the user for reading; the user lacks a right, or the \
+                 BMC a licence",
+            ),
+            None => Ok(answer),
+            Some(NotYet::NeedsCondition) => {
+                let kind = match may_repeat {
+                    true => ErrorKind::Busy,
+                    false => ErrorKind::Refused,
+                };
+                let why =
+                    "the BMC takes commands with a precondition only; not taken yet, ask again";
+                error(kind, None, why)
+            }
+            Some(NotYet::Denied) => {
+                let wait = Some(self.writer.timeouts.denied);
+                let why =
+                    "the BMC denies this command, perhaps for a moment; not taken yet, ask again";
+                error(ErrorKind::Busy, wait, why)
+            }
+        }
     }
 }
 

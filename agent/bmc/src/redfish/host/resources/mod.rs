@@ -3,16 +3,24 @@
 //! [`Reader`] and [`Writer`] are the only ways to the BMC; both belong to one call. Must never: let a part of the
 //! driver that has only a reader change anything.
 
+mod action_form;
 mod change;
 mod discovery;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use serde_json::Value;
-use tokio::{sync::Mutex, time::timeout};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
 use url::Url;
 
-use self::discovery::Locator;
+use self::{action_form::ActionForm, discovery::Locator};
 use crate::{
     BmcError, ErrorKind,
     redfish::{
@@ -40,6 +48,8 @@ pub(super) struct Resources {
     /// Held while a change is in flight: from the reading that it depends on, if any, to its
     /// response.
     changing: Mutex<()>,
+    action_form: std::sync::Mutex<ActionForm>,
+    begun: Instant,
 }
 
 impl Resources {
@@ -50,11 +60,24 @@ impl Resources {
             locator,
             action_info: Mutex::new(BTreeMap::new()),
             changing: Mutex::new(()),
+            action_form: std::sync::Mutex::default(),
+            begun: Instant::now(),
         })
     }
 
     pub(super) fn reporter(&self) -> &Reporter {
         &self.access.http.reporter
+    }
+
+    /// No code panics while it holds this lock, so its data are consistent.
+    fn action_form(&self) -> MutexGuard<'_, ActionForm> {
+        let form = self.action_form.lock();
+        form.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Time since the client was made.
+    fn clock(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     /// Closes the session.

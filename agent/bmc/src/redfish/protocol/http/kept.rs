@@ -51,10 +51,10 @@ impl Kept {
     }
 
     /// Whether a read at `now` may go over a connection that was used before, and is repeated over a new one if that
-    /// is broken or silent.
+    /// is broken or silent: the BMC may have restarted, or a firewall forgotten it, and nobody has said so.
     pub(super) fn may_be_used_again(&self, now: Duration) -> bool {
         let is_open = |used| now.saturating_sub(used) <= IDLE;
-        self.mode == KeepAlive::Auto && self.keeps(now) && self.used.is_some_and(is_open)
+        self.keeps(now) && self.used.is_some_and(is_open)
     }
 
     /// Records an answer over a connection that is left open.
@@ -78,6 +78,11 @@ impl Kept {
     /// Whether the connection is closed before a command, so that the BMC has one at a time.
     pub(super) fn closes_for_commands(&self) -> bool {
         self.mode == KeepAlive::Auto
+    }
+
+    /// Whether a connection was left open.
+    pub(super) fn is_open(&self) -> bool {
+        self.used.is_some()
     }
 
     /// Records that the connection was closed.
@@ -128,6 +133,8 @@ mod tests {
         for (mode, keeps) in [(KeepAlive::Always, true), (KeepAlive::Never, false)] {
             let mut kept = Kept::new(mode);
             kept.answered(s(1));
+            // A connection that is kept may be dead all the same, so that a read gives it up if it is silent.
+            assert_eq!(kept.may_be_used_again(s(1)), keeps);
             kept.failed(s(1));
             assert_eq!(kept.keeps(s(1)), keeps);
             assert!(!kept.may_be_used_again(s(1)) && !kept.closes_for_commands());

@@ -44,7 +44,7 @@ pub(in crate::redfish) use body::of as body_of;
 use kept::Kept;
 use names::Names;
 pub(super) use names::normal_path;
-use redirect::{Redirects, join, target};
+use redirect::{MovedActions, Redirects, join, target};
 
 const MAX_REDIRECTS: usize = 3;
 /// How long a login is waited for after its caller has gone on: a session that is opened later stays open.
@@ -68,6 +68,8 @@ pub(crate) struct Change<'a> {
     /// How long it may take, if not as long as other requests.
     limit: Option<Duration>,
     redirects: Redirects,
+    /// Whether it is an action: this client sends one once in a call, whatever the BMC answers.
+    is_action: bool,
 }
 
 /// Whether the body of an action may be sent again to a BMC that has not carried it out.
@@ -89,6 +91,7 @@ impl<'a> Change<'a> {
             counts: true,
             limit: None,
             redirects: Redirects::SameResource,
+            is_action: false,
         }
     }
 
@@ -101,6 +104,7 @@ impl<'a> Change<'a> {
         };
         Self {
             redirects,
+            is_action: true,
             ..Self::new(Method::POST, url, body)
         }
     }
@@ -155,6 +159,7 @@ pub(crate) struct Http {
     setup: Setup,
     slot: Mutex<Slot>,
     names: Mutex<Names>,
+    moved: Mutex<MovedActions>,
     base: Url,
     begun: Instant,
     /// Whether the BMC refuses uncompressed documents.
@@ -256,6 +261,7 @@ impl Http {
             setup,
             slot: Mutex::new(Slot { kept, client }),
             names: Mutex::default(),
+            moved: Mutex::default(),
             base,
             begun: Instant::now(),
             wants_gzip: AtomicBool::new(false),
@@ -318,13 +324,22 @@ impl Http {
 
     /// Records the result of a read over a connection that is left open. Returns whether the read is repeated over
     /// one of its own.
-    fn settle(&self, chosen: &Chosen, result: &Result<Answer, Failure>) -> bool {
+    fn settle(
+        &self,
+        chosen: &Chosen,
+        credentials: &Credentials,
+        result: &Result<Answer, Failure>,
+    ) -> bool {
         if !chosen.keeps {
             return false;
         }
         let mut slot = self.slot();
         let now = self.begun.elapsed();
         let failure = match result {
+            Ok(answer) if chosen.limit.is_some() && refuses_connection(credentials, answer) => {
+                slot.close();
+                return true;
+            }
             Ok(answer) if answer.closes() => {
                 slot.kept.closed();
                 return false;
@@ -345,6 +360,11 @@ impl Http {
     /// No code panics while it holds this lock, so its data are consistent.
     fn slot(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether reads have left a connection open.
+    pub(super) fn has_kept(&self) -> bool {
+        self.slot().kept.is_open()
     }
 
     /// Closes the connection that reads have kept.
@@ -499,7 +519,7 @@ impl Http {
         let Some(limit) = chosen.limit else {
             let request = (Method::GET, url, credentials);
             let result = self.exchange_by(&chosen, request, None).await;
-            self.settle(&chosen, &result);
+            self.settle(&chosen, credentials, &result);
             return result;
         };
         let unlimited = Chosen {
@@ -511,11 +531,11 @@ impl Http {
         let mut first = pin!(self.exchange_by(&unlimited, request(), None));
         let begun = timeout(limit.min(SILENT), &mut first).await;
         if let Ok(result) = begun {
-            if !self.settle(&chosen, &result) {
+            if !self.settle(&chosen, credentials, &result) {
                 return result;
             }
             let result = self.exchange_alone(request(), None).await;
-            self.prove(&result);
+            self.prove(credentials, &result);
             return result;
         }
         let mut second = pin!(self.exchange_alone(request(), None));
@@ -530,10 +550,10 @@ impl Http {
             },
         };
         if is_first {
-            self.settle(&chosen, &result);
+            self.settle(&chosen, credentials, &result);
         } else {
             self.close_kept();
-            self.prove(&result);
+            self.prove(credentials, &result);
         }
         result
     }
@@ -545,19 +565,28 @@ impl Http {
 
     /// Records the result of a read over a new connection after a kept one had failed. A BMC that does not answer at
     /// all has not shown that it breaks kept connections.
-    fn prove(&self, result: &Result<Answer, Failure>) {
-        if result.is_ok() {
-            self.slot().kept.failed(self.begun.elapsed());
+    fn prove(&self, credentials: &Credentials, result: &Result<Answer, Failure>) {
+        let answer = result.as_ref().ok();
+        if answer.is_some_and(|answer| !refuses_connection(credentials, answer)) {
+            self.kept_failed();
         }
     }
 
+    /// Records that the BMC did not bear another request over the connection that was kept.
+    pub(super) fn kept_failed(&self) {
+        self.slot().kept.failed(self.begun.elapsed());
+    }
+
     /// Sends a change, and once more only where the BMC has not carried it out: after a redirect
-    /// within the BMC, and after the refusal of an uncompressed response.
+    /// within the BMC, and after the refusal of an uncompressed response. An action is sent once.
     pub(super) async fn change(
         &self,
         change: Change<'_>,
         credentials: &Credentials,
     ) -> Result<Answer, BmcError> {
+        if change.is_action {
+            return self.act(change, credentials).await;
+        }
         let Change {
             method,
             url,
@@ -565,10 +594,39 @@ impl Http {
             counts,
             limit,
             redirects,
+            ..
         } = change;
         let how = (counts, limit, redirects);
         self.send(method, url, credentials, Some(content), how)
             .await
+    }
+
+    /// Sends an action once. What it needs to be taken is remembered for the next one, which the caller sends if it is
+    /// still wanted: a BMC may take long for its refusal, and an update of firmware may have begun meanwhile.
+    async fn act(&self, change: Change<'_>, credentials: &Credentials) -> Result<Answer, BmcError> {
+        let may_repeat = change.may_repeat();
+        let url = self.moved().target(change.url);
+        let content = Some(change.content);
+        let result = self
+            .exchange(Method::POST, &url, credentials, content, None)
+            .await;
+        let answer = result.map_err(|failure| failure.into_error(&self.reporter, change.counts))?;
+        if self.is_refused_uncompressed(Some(&answer)) && may_repeat {
+            let why = "the BMC answers commands compressed only (406); not taken yet, ask again";
+            return Err(self.reporter.error(ErrorKind::Busy, why));
+        }
+        if !is_redirect(&answer) {
+            return Ok(answer);
+        }
+        let to = self.follow(&url, (&Method::POST, change.redirects), &answer)?;
+        self.moved().add(change.url, to);
+        let why = "the BMC takes this command at another spelling of its address; not taken yet, ask again";
+        Err(self.reporter.error(ErrorKind::Busy, why))
+    }
+
+    /// No code panics while it holds this lock, so its data are consistent.
+    fn moved(&self) -> MutexGuard<'_, MovedActions> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a DELETE.
@@ -659,13 +717,13 @@ impl Http {
         chosen.limit = chosen.limit.or(limit);
         let request = (method.clone(), url, credentials);
         let result = self.exchange_by(&chosen, request, content.clone()).await;
-        if !self.settle(&chosen, &result) {
+        if !self.settle(&chosen, credentials, &result) {
             return result;
         }
         // It was a read, over a connection that the BMC does not use again.
         let request = (method, url, credentials);
         let result = self.exchange_alone(request, content).await;
-        self.prove(&result);
+        self.prove(credentials, &result);
         result
     }
 
@@ -741,6 +799,16 @@ impl Http {
             headers,
             body,
         })
+    }
+}
+
+/// Whether a BMC may answer like this because of the connection that it was asked over, so that a read is tried again
+/// over a new one. A password that it refuses is not sent again: each time counts towards locking the account.
+fn refuses_connection(credentials: &Credentials, answer: &Answer) -> bool {
+    match answer.status {
+        StatusCode::SERVICE_UNAVAILABLE => true,
+        StatusCode::UNAUTHORIZED => matches!(credentials, Credentials::Session(_)),
+        _ => false,
     }
 }
 

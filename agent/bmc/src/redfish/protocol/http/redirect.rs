@@ -61,6 +61,30 @@ impl Refusal {
     }
 }
 
+/// Actions that are remembered; a BMC has few.
+const MOST_MOVED: usize = 8;
+
+/// Actions that the BMC takes at another spelling of their address, which a redirect has named.
+#[derive(Debug, Default)]
+pub(super) struct MovedActions(Vec<(String, Url)>);
+
+impl MovedActions {
+    /// Where an action is sent.
+    pub(super) fn target(&self, url: &Url) -> Url {
+        let moved = self.0.iter().find(|(path, _)| path == url.path());
+        moved.map_or_else(|| url.clone(), |(_, to)| to.clone())
+    }
+
+    /// Records where a redirect has led to.
+    pub(super) fn add(&mut self, url: &Url, to: Url) {
+        self.0.retain(|(path, _)| path != url.path());
+        if self.0.len() >= MOST_MOVED {
+            self.0.remove(0);
+        }
+        self.0.push((url.path().to_owned(), to));
+    }
+}
+
 /// The URL of a reference, which must have the origin of the BMC.
 pub(super) fn join(base: &Url, from: &Url, reference: &str) -> Result<Url, Refusal> {
     let mut url = from.join(reference).map_err(|_| Refusal::NoTarget)?;

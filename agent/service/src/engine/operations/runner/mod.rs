@@ -166,7 +166,7 @@ impl Run {
             let mut request = self.request.clone();
             request.timing.button_after = self.button_after().await;
             if let Some(system) = &remembered {
-                request.expected = system::expected(&request.expected, system);
+                request.expected = system.expected(&request.expected);
             }
             operation::run_since(begun, bmc.as_ref(), request, &mut hooks)
         }
@@ -176,7 +176,7 @@ impl Run {
             && let Some(system) = &remembered
             && system::is_to_earlier(mismatch, &self.request.expected)
         {
-            outcome.message = format!("{}; {}", outcome.message, system::origin(system));
+            outcome.message = format!("{}; {}", outcome.message, system.origin());
         }
         outcome
     }

@@ -1,11 +1,7 @@
 //! Which system the BMC of an operation must manage, as far as neither the caller nor the inventory says it (F5).
 
-use jiff::Timestamp;
 use rackhand_agent_core::ledger::Device;
-use rackhand_bmc::{
-    IdentityMatch,
-    operation::{Expected, Mismatch},
-};
+use rackhand_bmc::operation::{Expected, Mismatch};
 use tracing::warn;
 
 use super::Run;
@@ -20,7 +16,7 @@ impl Run {
         }
         let keys = self.target.keys.clone();
         match self.context.journal.last_system(keys).await {
-            Ok(system) => system.filter(|system| applies(&self.request.expected, system)),
+            Ok(system) => system.filter(|system| system.applies(&self.request.expected)),
             Err(error) => {
                 let host = &self.target.host;
                 warn!(%host, %error, "what earlier operations read of this host is not known");
@@ -30,39 +26,15 @@ impl Run {
     }
 }
 
-/// Whether what was read earlier may be of the expected system. Otherwise the host was replaced since.
-fn applies(expected: &Expected, system: &ReadSystem) -> bool {
-    expected.compare(&system.identity) != IdentityMatch::Different
-}
-
-/// The expectation, with what was read earlier.
-pub(super) fn expected(stated: &Expected, system: &ReadSystem) -> Expected {
-    Expected {
-        earlier: Some(system.identity.clone()),
-        ..stated.clone()
-    }
-}
-
 /// Whether the difference is one to what was read earlier.
-pub(super) fn is_to_earlier(mismatch: &Mismatch, stated: &Expected) -> bool {
+pub(in crate::engine) fn is_to_earlier(mismatch: &Mismatch, stated: &Expected) -> bool {
     let said = [&stated.system_uuid, &stated.serial];
     !said.contains(&&Some(mismatch.expected.clone()))
 }
 
-/// Where the expectation comes from, and what to do if it is wrong.
-pub(super) fn origin(system: &ReadSystem) -> String {
-    let at = Timestamp::from_nanosecond(i128::from(system.ended));
-    let at = at.map(|at| format!("{at:.0}")).unwrap_or_default();
-    format!(
-        "the expected one is what operation {} of {at} read there; if the host was replaced, say so by serial or \
-         system_uuid of the new one in the inventory",
-        system.operation
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use rackhand_bmc::SystemIdentity;
+    use rackhand_bmc::{IdentityMatch, SystemIdentity};
 
     use super::*;
 
@@ -102,8 +74,8 @@ mod tests {
     /// The property of the mismatch; empty: it is the expected system.
     fn compared(stated: &Expected, before: Named, now: Named) -> &'static str {
         let system = read(before);
-        let expected = match applies(stated, &system) {
-            true => expected(stated, &system),
+        let expected = match system.applies(stated) {
+            true => system.expected(stated),
             false => stated.clone(),
         };
         let mismatch = expected.mismatch(&found(now));
@@ -164,7 +136,7 @@ mod tests {
 
     #[test]
     fn origin_names_the_operation_and_its_time() {
-        let origin = origin(&read(("", "S1", "")));
+        let origin = read(("", "S1", "")).origin();
         assert!(
             origin.contains("operation off-1 of 2023-11-14T22:13:20Z"),
             "{origin}"
@@ -175,7 +147,7 @@ mod tests {
     fn difference_to_what_was_stated_has_no_earlier_operation() {
         let of = |expected: &Expected, now| expected.mismatch(&found(now)).unwrap();
         let said = stated("", "S1");
-        let whole = expected(&said, &read((A, "S1", "V")));
+        let whole = read((A, "S1", "V")).expected(&said);
         assert!(is_to_earlier(&of(&whole, (B, "", "V")), &said));
         assert!(!is_to_earlier(&of(&whole, (B, "S2", "V")), &said));
     }

@@ -36,6 +36,7 @@ const BODY_LIMIT: usize = 1 << 20;
 async fn answer(
     host: SimHost,
     tear: ResetHandle,
+    is_again: bool,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Cut> {
     host.count_request();
@@ -51,6 +52,7 @@ async fn answer(
         method: head.method.as_str(),
         path,
         body: &body,
+        is_again,
     });
     let only_head = head.method == Method::HEAD;
     let profile = &host.config().bmc.profile;

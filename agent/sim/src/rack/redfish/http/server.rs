@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -162,7 +163,11 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let name = host.name().to_owned();
-    let service = service_fn(move |request| answer(host.clone(), tear.clone(), request));
+    let is_used = AtomicBool::new(false);
+    let service = service_fn(move |request| {
+        let is_again = is_used.swap(true, Ordering::Relaxed);
+        answer(host.clone(), tear.clone(), is_again, request)
+    });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service)

@@ -145,10 +145,7 @@ impl StepContext<'_> {
         if !is_first {
             return self.power_off_failed(s, why, Some(RECHECK_UPDATE));
         }
-        let nothing_sent = sent == Sent::Nothing
-            && !s.attempt.soft_off
-            && s.tries == 0
-            && s.power_off_repeats == s.attempt.update_refusals;
+        let nothing_sent = sent == Sent::Nothing && !s.attempt.soft_off && s.is_first_off();
         let known = s.attempt.update.as_deref();
         let watch = UpdateWatch::seen(known, update, self.o.approved, self.now);
         if !nothing_sent {

@@ -136,8 +136,7 @@ impl StepContext<'_> {
             return self.recheck(s, reason);
         };
         // Only the first operation waits for baremetal-operator.
-        let is_first = s.tries == 0 && s.power_off_repeats == 0;
-        let grace = match is_first {
+        let grace = match s.is_first_off() {
             true => self.owner_grace(&s),
             false => Duration::ZERO,
         };
@@ -449,7 +448,7 @@ impl StepContext<'_> {
         let confirmed = matches!(outcome, Some(OperationOutcome::Confirmed { .. }));
         // During the grace period baremetal-operator may have switched the host off on our behalf.
         let by_operator = s.mode == Mode::Cooperative && outcome.is_some();
-        if s.tries == 0 && s.power_off_repeats == 0 && !(sent || confirmed || by_operator) {
+        if s.is_first_off() && !(sent || confirmed || by_operator) {
             return self.abort(s, self.withdrawn().unwrap_or(Reason::Withdrawn));
         }
         s.attempt.end_reason = Some(reason.clone());

@@ -188,6 +188,85 @@ fn refusal_of_the_agent_takes_back_what_was_begun() {
     assert_ne!(operation_id(UID, &again), id, "an id is used once");
 }
 
+/// A further attempt whose power-off was taken back because of an update.
+fn mk_taken_back(step: Step) -> State {
+    let mut s = mk_state(step);
+    s.record_attempt(Reason::BootTimeout, at(0));
+    s.attempt.number = 2;
+    s.agent_holds = true;
+    s.power_off_repeats = 1;
+    s.attempt.update_refusals = 1;
+    s
+}
+
+#[test]
+fn recovery_after_a_power_off_was_taken_back_ends_the_hold_at_the_agent() {
+    for (step, holds) in [(Step::Retrying, true), (Step::Retrying, false)] {
+        let mut o = mk_checked();
+        node(&mut o).ready = true;
+        o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+        let mut s = mk_taken_back(step);
+        if !holds {
+            (
+                s.agent_holds,
+                s.power_off_repeats,
+                s.attempt.update_refusals,
+            ) = (false, 0, 0);
+        }
+        let (s, reason) = writes(&o, &s, 5);
+        assert_eq!(reason, Reason::Recovered);
+        if !holds {
+            assert_eq!(s.step, Step::Succeeded, "there is nothing to take back");
+            continue;
+        }
+        assert_eq!(s.step, Step::Aborting);
+        assert_eq!(does(&o, &s, 6), Command::Release);
+        o.completed.insert(Command::Release);
+        let (s, reason) = writes(&o, &s, 7);
+        assert_eq!((s.step, reason), (Step::Succeeded, Reason::Recovered));
+        let last = s.attempts.last().unwrap();
+        assert_eq!((last.number, last.reason.clone()), (2, Reason::Recovered));
+    }
+}
+
+#[test]
+fn f6_power_off_after_one_that_was_taken_back_is_a_first_one_again() {
+    let mut o = Observation {
+        bmh: mk_held().bmh,
+        ..mk_checked()
+    };
+    let grace = |o: &Observation, s: &State| match does(o, s, 5) {
+        Command::PowerOff { command_after, .. } => command_after,
+        other => panic!("{other:?}"),
+    };
+    let mut first = mk_state(Step::PoweringOff);
+    first.agent_holds = true;
+    let again = mk_taken_back(Step::PoweringOff);
+    assert!(grace(&o, &first) > secs(0));
+    assert_eq!(
+        grace(&o, &again),
+        grace(&o, &first),
+        "its owner switches it off again"
+    );
+    let repeated = State {
+        power_off_repeats: 2,
+        ..again.clone()
+    };
+    assert_eq!(grace(&o, &repeated), secs(0));
+
+    // Another member of the control plane has failed meanwhile.
+    (o.bmh, o.conflict) = (None, Some(Reason::ControlPlaneQuorum("1 of 3".into())));
+    let direct = State {
+        mode: Mode::Direct,
+        ..again
+    };
+    let (s, reason) = writes(&o, &direct, 5);
+    assert_eq!(
+        (s.step, reason.label()),
+        (Step::Retrying, "ControlPlaneQuorum")
+    );
+}
+
 #[test]
 fn unknown_holds_only_where_a_policy_says_so() {
     let mut o = mk_checked();
