@@ -29,6 +29,12 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
 fn of_kube(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => answer(status.code, &status.reason, &status.message),
+        _ if is_of_credentials(error) => {
+            let cause = line(&root(error).to_string());
+            format!(
+                "the credentials of your kubeconfig cannot be used: {cause}; log in again, or correct them"
+            )
+        }
         kube::Error::HyperError(_) | kube::Error::Service(_) => {
             let cause = line(&root(error).to_string());
             format!(
@@ -37,6 +43,19 @@ fn of_kube(error: &kube::Error) -> String {
         }
         other => line(&other.to_string()),
     }
+}
+
+/// Whether the credentials could not be had, as where a plugin fails that makes them.
+fn is_of_credentials(error: &kube::Error) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let is_boxed = matches!(error.downcast_ref(), Some(kube::Error::Auth(_)));
+        if is_boxed || error.is::<kube::client::AuthError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// The innermost cause.

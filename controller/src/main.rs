@@ -8,6 +8,8 @@ mod stdio;
 mod args;
 mod error_text;
 mod explain;
+#[cfg(test)]
+mod failures;
 mod kubectl;
 mod leader;
 mod pki;
@@ -17,7 +19,7 @@ mod settings;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use rackhand_runtime::Config;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -58,39 +60,12 @@ async fn run() -> anyhow::Result<()> {
     let matches = args::Args::command().get_matches_from(&line);
     let mut args = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let export = args.init_log()?;
-    match args.command.take() {
-        Some(args::Command::Explain { what }) => {
-            let command_line = explain::CommandLine {
-                args,
-                matches: &matches,
-                line: &line,
-            };
-            return Box::pin(explain::run(what, command_line)).await;
-        }
-        Some(args::Command::Preflight(asked)) => {
-            let command_line = explain::CommandLine {
-                args,
-                matches: &matches,
-                line: &line,
-            };
-            return Box::pin(preflight::run(asked, command_line)).await;
-        }
-        Some(args::Command::Rehearse(asked)) => return rehearse::run(&asked),
-        Some(args::Command::Record(asked)) => {
-            return rehearse::record(asked, args.kubeconfig()).await;
-        }
-        Some(args::Command::Pki(command)) => {
-            out!("{}", pki::run(command, jiff::Timestamp::now())?);
-            return Ok(());
-        }
-        Some(args::Command::Kubectl(command)) => {
-            return kubectl::run(command, args.kubeconfig(), &args.lease()).await;
-        }
-        None if is_plugin(&line) => {
-            args::Args::command().print_help()?;
-            return Ok(());
-        }
-        None => {}
+    if let Some(command) = args.command.take() {
+        return Box::pin(run_command(command, args, &matches, &line)).await;
+    }
+    if is_plugin(&line) {
+        args::Args::command().print_help()?;
+        return Ok(());
     }
     let config = Config {
         settings: settings::of(&matches),
@@ -116,4 +91,40 @@ async fn run() -> anyhow::Result<()> {
         tokio::task::spawn_blocking(move || export.finish()).await?;
     }
     result
+}
+
+/// Runs one command instead of the controller.
+async fn run_command(
+    command: args::Command,
+    args: args::Args,
+    matches: &ArgMatches,
+    line: &[OsString],
+) -> anyhow::Result<()> {
+    match command {
+        args::Command::Explain { what } => {
+            let command_line = explain::CommandLine {
+                args,
+                matches,
+                line,
+            };
+            Box::pin(explain::run(what, command_line)).await
+        }
+        args::Command::Preflight(asked) => {
+            let command_line = explain::CommandLine {
+                args,
+                matches,
+                line,
+            };
+            Box::pin(preflight::run(asked, command_line)).await
+        }
+        args::Command::Rehearse(asked) => rehearse::run(&asked),
+        args::Command::Record(asked) => rehearse::record(asked, args.kubeconfig()).await,
+        args::Command::Pki(command) => {
+            out!("{}", pki::run(command, jiff::Timestamp::now())?);
+            Ok(())
+        }
+        args::Command::Kubectl(command) => {
+            kubectl::run(command, args.kubeconfig(), &args.lease()).await
+        }
+    }
 }

@@ -142,7 +142,8 @@ fn target(object: &HostMaintenance, status: &HostMaintenanceStatus) -> String {
 }
 
 fn checks(status: &HostMaintenanceStatus) -> &'static str {
-    match checks_do(status.phase, status.marked, &status.in_place) {
+    let reason = status.reason.as_deref();
+    match checks_do(status.phase, reason, status.marked, &status.in_place) {
         ChecksDo::LeaveAlone => "leave the host alone",
         ChecksDo::LeaveAloneStill => {
             "leave the host alone still: a mark is not taken back, see what is in place"

@@ -124,6 +124,7 @@ async fn explain(
     }
     let mut view;
     if asked.files.is_empty() {
+        kubectl::ensure_readable(&check, line.args.kubeconfig()).await?;
         let (config, settings) = line.of_cluster().await;
         view = explain_cluster(&config, &check, asked.at).await?;
         view.settings = settings;

@@ -112,9 +112,7 @@ async fn read(client: &Client) -> anyhow::Result<Vec<HostHistory>> {
     let mut all = Vec::new();
     let mut params = ListParams::default().limit(PAGE);
     loop {
-        let page = objects.list(&params).await.context(
-            "HostHistories cannot be listed; is the CRD hosthistories.rackhand.dev installed?",
-        )?;
+        let page = objects.list(&params).await.context("HostHistories")?;
         all.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),

@@ -440,6 +440,18 @@ impl fmt::Display for Listed<'_> {
 fn row(object: &HostMaintenance, now: Timestamp) -> [String; 8] {
     let (spec, status) = (&object.spec, object.status.clone().unwrap_or_default());
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+    let ends_already = status.ending.is_some() || object.metadata.deletion_timestamp.is_some();
+    let end = match (
+        status.phase.is_over(),
+        status.ends_at,
+        spec.duration_seconds,
+    ) {
+        (true, ..) => status.ended_at.map(|at| whole_second(at).to_string()),
+        _ if ends_already => Some("now".into()),
+        (_, Some(at), _) => Some(whole_second(at).to_string()),
+        (_, None, Some(seconds)) => Some(format!("{seconds} s after it is parked")),
+        (_, None, None) => None,
+    };
     let created = object.creation_timestamp().map(|at| at.0);
     let since = status.parked_since.or(created);
     let host = status.node_name.or(status.host);
@@ -453,7 +465,7 @@ fn row(object: &HostMaintenance, now: Timestamp) -> [String; 8] {
         or_dash(host.or(target)),
         format!("{:?}", status.phase),
         or_dash(since.map(|at| ago(now, at))),
-        or_dash(status.ends_at.map(|at| whole_second(at).to_string())),
+        or_dash(end),
         or_dash(spec.requested_by.clone()),
         spec.reason.clone(),
         status.message.unwrap_or_default(),
@@ -555,6 +567,23 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH;
         let shown = Listed(&[of_machine()], now).to_string();
         assert!(shown.contains("2026-03-01T12:00:00Z"), "{shown}");
+    }
+
+    #[test]
+    fn end_is_shown_as_far_as_it_is_known() {
+        let shown = |change: fn(&mut HostMaintenance)| {
+            let mut object = of_machine();
+            object.status.as_mut().unwrap().ends_at = None;
+            change(&mut object);
+            Listed(&[object], Timestamp::UNIX_EPOCH).to_string()
+        };
+        let lasts = shown(|object| object.spec.duration_seconds = Some(7200));
+        assert!(lasts.contains("7200 s after it is parked"), "{lasts}");
+        let ends = shown(|object| {
+            let status = object.status.as_mut().unwrap();
+            status.ending = Some(rackhand_core::maintenance::MaintenanceReason::Deleted);
+        });
+        assert!(ends.contains(" now "), "{ends}");
     }
 
     #[test]

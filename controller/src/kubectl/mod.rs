@@ -24,6 +24,7 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use rackhand_runtime::CheckSubject;
 
 /// Commands for operators besides explanations.
 #[derive(Debug, Clone, Subcommand)]
@@ -129,7 +130,7 @@ pub(crate) async fn run(
                 Output::Table => out!("{status}"),
                 Output::Json => outln!("{}", serde_json::to_string_pretty(&status)?),
             }
-            Ok(())
+            status.require_complete()
         }
         Kubectl::Page(page) => page::run(page, &client, kubeconfig, lease).await,
         Kubectl::Approve { remediation } => {
@@ -160,13 +161,42 @@ fn namespace(client: &Client, named: Option<String>) -> String {
     named.unwrap_or_else(|| client.default_namespace().to_owned())
 }
 
+/// # Errors
+/// The object of a check cannot be read, and what to do about that, or the cluster does not serve its kind.
+pub(crate) async fn ensure_readable(
+    check: &CheckSubject,
+    kubeconfig: Option<&Path>,
+) -> anyhow::Result<()> {
+    let client = client(kubeconfig).await?;
+    let (kinds, name, asked): (&[objects::KindName], _, _) = match check {
+        CheckSubject::Machines {
+            namespace, name, ..
+        } => (
+            &[objects::CLUSTER_API_CHECK, objects::OPENSHIFT_CHECK],
+            name,
+            namespace.clone(),
+        ),
+        CheckSubject::Nodes { name } => (&[objects::NODE_CHECK], name, None),
+    };
+    let Some(name) = name else { return Ok(()) };
+    let namespace = namespace(&client, asked);
+    objects::exists(&client, kinds, &namespace, name)
+        .await
+        .map(drop)
+}
+
 pub(crate) async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     let config = match kubeconfig {
         Some(path) => {
-            let file = Kubeconfig::read_from(path)?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
+            let options = KubeConfigOptions::default();
+            let unusable = || format!("the kubeconfig {} cannot be used", path.display());
+            let file = Kubeconfig::read_from(path).with_context(unusable)?;
+            let config = Config::from_custom_kubeconfig(file, &options).await;
+            config.with_context(unusable)?
         }
-        None => Config::infer().await?,
+        None => Config::infer().await.context(
+            "there is no kubeconfig that can be used, and this is no Pod (--kubeconfig, KUBECONFIG)",
+        )?,
     };
     Client::try_from(config).context("cannot connect to the management cluster")
 }

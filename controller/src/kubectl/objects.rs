@@ -145,22 +145,39 @@ pub(super) async fn list(client: &Client, name: KindName) -> anyhow::Result<Vec<
     Ok(Vec::new())
 }
 
-/// Whether a namespaced object of this name is of one of these kinds.
+/// That a cluster serves none of these kinds.
+pub(super) fn none_served(kinds: &[KindName]) -> anyhow::Error {
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.kind).collect();
+    let install = match kinds.iter().any(|kind| kind.group == "rackhand.dev") {
+        true => "install the CRDs of this version (deploy/crds), or ",
+        false => "",
+    };
+    anyhow::anyhow!(
+        "the cluster does not serve {}: {install}choose another cluster (--kubeconfig, KUBECONFIG)",
+        names.join(" or ")
+    )
+}
+
+/// Whether an object of this name is of one of these kinds.
 ///
 /// # Errors
-/// The cluster does not answer, or refuses to.
+/// The cluster does not answer, refuses to, or serves none of the kinds.
 pub(super) async fn exists(
     client: &Client,
     kinds: &[KindName],
     namespace: &str,
     name: &str,
 ) -> anyhow::Result<bool> {
+    let mut is_any_served = false;
     for kind in kinds {
         let Some(served) = served(client, *kind).await? else {
             continue;
         };
-        let objects: Api<DynamicObject> =
-            Api::namespaced_with(client.clone(), namespace, &served.resource);
+        is_any_served = true;
+        let objects: Api<DynamicObject> = match served.is_namespaced {
+            true => Api::namespaced_with(client.clone(), namespace, &served.resource),
+            false => Api::all_with(client.clone(), &served.resource),
+        };
         let found = objects.get_opt(name).await;
         if found
             .with_context(|| format!("{} {name}", kind.kind))?
@@ -169,13 +186,16 @@ pub(super) async fn exists(
             return Ok(true);
         }
     }
-    Ok(false)
+    match is_any_served {
+        true => Ok(false),
+        false => Err(none_served(kinds)),
+    }
 }
 
 /// Finds the only object of this name among these kinds, with its API.
 ///
 /// # Errors
-/// There is none, there are several, or the cluster does not answer.
+/// There is none, there are several, or the cluster does not answer, or serves none of the kinds.
 pub(super) async fn find(
     client: &Client,
     kinds: &[KindName],
@@ -183,10 +203,12 @@ pub(super) async fn find(
     name: &str,
 ) -> anyhow::Result<Found> {
     let mut found = Vec::new();
+    let mut is_any_served = false;
     for kind in kinds {
         let Some(served) = served(client, *kind).await? else {
             continue;
         };
+        is_any_served = true;
         let objects: Api<DynamicObject> = if served.is_namespaced {
             Api::namespaced_with(client.clone(), namespace, &served.resource)
         } else {
@@ -204,6 +226,7 @@ pub(super) async fn find(
     }
     let names: Vec<&str> = kinds.iter().map(|kind| kind.kind).collect();
     match found.len() {
+        0 if !is_any_served => Err(none_served(kinds)),
         0 => anyhow::bail!(
             "there is no {} {name} in namespace {namespace}",
             names.join(" or ")

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt, api::DynamicObject};
@@ -29,10 +29,13 @@ pub(crate) struct LeaseName {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Status {
     leader: Option<Leader>,
+    /// Whether it is not known who leads.
+    #[serde(skip)]
+    is_leader_unread: bool,
     agents: Vec<Agent>,
     checks: Vec<Check>,
     remediations: Vec<Remediation>,
-    /// Errors of objects that could not be read.
+    /// Errors of objects that could not be read, or are not served.
     problems: Vec<String>,
     now: Timestamp,
 }
@@ -87,7 +90,7 @@ pub(super) struct Remediation {
 /// Reads all objects that the caller may read.
 ///
 /// # Errors
-/// The API server cannot be reached. What it refuses is told among the rest.
+/// The API server cannot be reached, or does not know the caller. What it refuses is told among the rest.
 pub(super) async fn read(
     client: &Client,
     lease: &LeaseName,
@@ -97,43 +100,66 @@ pub(super) async fn read(
         now,
         ..Status::default()
     };
+    let mut problems = Vec::new();
     let leases: Api<Lease> = Api::namespaced(client.clone(), &lease.namespace);
-    match leases.get_opt(&lease.name).await {
-        Ok(lease) => status.leader = lease.and_then(|lease| leader(&lease, now)),
-        Err(error) => {
-            let is_refused = matches!(error, kube::Error::Api(_));
-            let error = anyhow::Error::new(error).context(format!("Lease {}", lease.name));
-            if !is_refused {
-                return Err(error);
-            }
-            status.problems.push(one_line(&error));
+    let what = || format!("Lease {}/{}", lease.namespace, lease.name);
+    let found = leases.get_opt(&lease.name).await.with_context(what);
+    let found = told(found, &mut problems)?;
+    status.is_leader_unread = found.is_none();
+    status.leader = (found.flatten()).and_then(|lease| leader(&lease, now));
+    let ours = [objects::RACK_AGENT, objects::POWER_REMEDIATION];
+    let mut unserved = Vec::new();
+    for kind in ours {
+        let served = objects::served(client, kind).await.map(|s| s.is_some());
+        if told(served, &mut problems)? == Some(false) {
+            unserved.push(kind);
         }
     }
-    let mut take = |listed: anyhow::Result<Vec<DynamicObject>>| {
-        listed.unwrap_or_else(|error| {
-            status.problems.push(one_line(&error));
-            Vec::new()
-        })
-    };
-    let agents = take(objects::list(client, objects::RACK_AGENT).await);
+    if !unserved.is_empty() {
+        problems.push(one_line(&objects::none_served(&unserved)));
+    }
+    let agents = objects::list(client, objects::RACK_AGENT).await;
+    let agents = told(agents, &mut problems)?.unwrap_or_default();
     let mut checks = Vec::new();
     for kind in [
         objects::CLUSTER_API_CHECK,
         objects::OPENSHIFT_CHECK,
         objects::NODE_CHECK,
     ] {
-        let listed = take(objects::list(client, kind).await);
+        let listed = told(objects::list(client, kind).await, &mut problems)?;
+        let listed = listed.unwrap_or_default();
         checks.extend(listed.iter().map(|object| check(object, kind.kind)));
     }
     let mut remediations = Vec::new();
     for kind in [objects::POWER_REMEDIATION, objects::METAL3_REMEDIATION] {
-        let listed = take(objects::list(client, kind).await);
+        let listed = told(objects::list(client, kind).await, &mut problems)?;
+        let listed = listed.unwrap_or_default();
         remediations.extend(listed.iter().map(|object| remediation(object, kind.kind)));
     }
+    problems.dedup();
+    status.problems = problems;
     status.agents = agents.iter().map(agent).collect();
     status.checks = checks;
     status.remediations = remediations;
     Ok(status)
+}
+
+/// What was read; `None` if the API server refuses that, which is noted.
+fn told<T>(read: anyhow::Result<T>, problems: &mut Vec<String>) -> anyhow::Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if is_refused(&error) => {
+            problems.push(one_line(&error));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether an API server that knows the caller has refused one request: others may be answered.
+fn is_refused(error: &anyhow::Error) -> bool {
+    let status = error.downcast_ref::<kube::Error>();
+    matches!(status, Some(kube::Error::Api(status)) if status.code != 401)
 }
 
 fn leader(lease: &Lease, now: Timestamp) -> Option<Leader> {
@@ -267,6 +293,10 @@ impl Remediation {
 impl Display for Status {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.leader {
+            None if self.is_leader_unread => writeln!(
+                f,
+                "It is not known which controller leads: its Lease is not read."
+            )?,
             None => writeln!(f, "No controller leads.")?,
             Some(leader) => {
                 let renewed = leader.renewed.map(|at| self.ago(at)).unwrap_or_default();
@@ -346,14 +376,22 @@ impl Display for Status {
             ],
             &remediations.collect::<Vec<_>>(),
         )?;
-        for problem in &self.problems {
-            writeln!(f, "\nnot read: {problem}")?;
-        }
         Ok(())
     }
 }
 
 impl Status {
+    /// # Errors
+    /// Something could not be read: what is shown is not all that there is.
+    pub(super) fn require_complete(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.problems.is_empty(),
+            "this is not all that there is: {}",
+            self.problems.join("; ")
+        );
+        Ok(())
+    }
+
     fn ago(&self, at: Timestamp) -> String {
         ago(self.now, at)
     }

@@ -22,7 +22,7 @@ use tokio::{
     process::{Child, ChildStdout, Command},
 };
 
-use crate::kubectl::LeaseName;
+use crate::{error_text::one_line, kubectl::LeaseName};
 
 /// Port of the controller's HTTPS server in the shipped manifests.
 const PORT: u16 = 8443;
@@ -208,7 +208,10 @@ async fn leader_pod(client: &Client, lease: &LeaseName) -> anyhow::Result<String
             let listed = pods.list(&ListParams::default().labels(PODS)).await;
             let pods = match listed {
                 Ok(listed) => absence::last_words(&lease.namespace, &listed.items),
-                Err(error) => format!("its Pods cannot be listed: {error}"),
+                Err(error) => {
+                    let error = one_line(&anyhow::Error::new(error));
+                    format!("its Pods cannot be listed: {error}")
+                }
             };
             bail!("no controller leads: {why}; {pods}");
         }

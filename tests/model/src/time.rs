@@ -15,6 +15,9 @@ pub const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 /// Longer than every interval that decides anything in the model.
 const LONG_AGO: Duration = Duration::from_secs(32);
 
+/// The longest pause before a cordon is set again that somebody removes each time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
 /// The present and `seconds`.
 pub fn after(seconds: u64) -> Timestamp {
     NOW.checked_add(Duration::from_secs(seconds))
@@ -67,6 +70,11 @@ pub fn shift_state(s: &mut State, passed: Duration) {
     if let Some(eviction) = &mut s.attempt.eviction {
         shift(&mut eviction.until, passed);
         shift(&mut eviction.moved, passed);
+    }
+    let again = s.cordoned.as_mut().and_then(|of| of.again.as_mut());
+    if let Some(at) = again {
+        let oldest = NOW.checked_sub(LONGEST_PAUSE).unwrap_or(Timestamp::MIN);
+        *at = at.checked_sub(passed).unwrap_or(oldest).max(oldest);
     }
     if let Some(watch) = &mut s.attempt.update {
         shift(&mut watch.first_seen, passed);

@@ -63,11 +63,12 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "maintenances: {}, parked hosts: {}, evicted pods: {}, evictions that a budget forbade: {}",
+            "maintenances: {}, parked hosts: {}, evicted pods: {}, evictions that a budget forbade: {}, resumed: {}",
             sum(|o| o.counts.maintenances),
             sum(|o| o.counts.parked),
             sum(|o| o.counts.evictions),
             sum(|o| o.counts.blocked_evictions),
+            sum(|o| o.counts.resumed),
         )?;
         writeln!(
             f,

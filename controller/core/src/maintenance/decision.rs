@@ -50,6 +50,8 @@ pub enum MaintenanceReason {
     HoldLeft,
     /// A mark cannot be taken back.
     MarkLeft,
+    /// The annotation of the Machine that no health check heeds cannot be taken back.
+    AnnotationLeft,
 }
 
 impl MaintenanceReason {
@@ -76,6 +78,7 @@ impl MaintenanceReason {
             Self::CordonLeft => "CordonLeft",
             Self::HoldLeft => "HoldLeft",
             Self::MarkLeft => "MarkLeft",
+            Self::AnnotationLeft => "AnnotationLeft",
         }
     }
 }
@@ -99,6 +102,15 @@ pub enum MaintenanceAction {
     TakeBack(Mark),
 }
 
+/// What a person has to know at once although the reason does not say it, or somebody has to do something about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MaintenanceWarning {
+    /// What has happened, as one word.
+    pub reason: String,
+    /// The same in a sentence, with what to do.
+    pub message: String,
+}
+
 /// What is recorded, and what is done once it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaintenanceDecision {
@@ -116,6 +128,8 @@ pub struct MaintenanceDecision {
     pub led_until: Option<Timestamp>,
     /// When the maintenance ends, as far as that is known.
     pub ends: Option<Timestamp>,
+    /// What is to be told by Events of their own.
+    pub warnings: Vec<MaintenanceWarning>,
     /// What is done. The order is that of the list; each is idempotent.
     pub actions: Vec<MaintenanceAction>,
 }

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::{
     LeaseMark, Leftovers, MaintenanceAction, MaintenanceDecision, MaintenanceFacts,
-    MaintenancePhase, MaintenanceReason, MaintenanceRecord, Mark, RemediationSeen, life::ends,
-    words::own_fields,
+    MaintenancePhase, MaintenanceReason, MaintenanceRecord, MaintenanceWarning, Mark,
+    RemediationSeen, life::ends, words::own_fields,
 };
 /// Adds what is in place already.
 pub(super) fn keep_marks(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
@@ -19,12 +19,23 @@ pub(super) fn keep_marks(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now:
 }
 
 /// The marks that cannot be taken back, each with the error and what to do about it.
-pub(super) fn marks_left(f: &MaintenanceFacts, d: &MaintenanceDecision) -> Option<String> {
+pub(super) fn marks_left(
+    f: &MaintenanceFacts,
+    d: &MaintenanceDecision,
+    now: Timestamp,
+) -> Option<(MaintenanceReason, String)> {
+    let is_heeded = |mark: Mark| mark != Mark::SkipRemediation || f.machine.is_in_place();
     let left = d.actions.iter().filter_map(|action| match action {
         MaintenanceAction::TakeBack(mark) if mark.is_heeded() => {
             let why = f.failed_marks.take_back.get(mark)?;
+            let effect = match is_heeded(*mark) {
+                true => "so health checks still leave the host alone",
+                false => {
+                    "which no health check heeds; the next maintenance of the host waits for it"
+                }
+            };
             Some(format!(
-                "{} cannot be taken back, so health checks still leave the host alone: {why}; {}",
+                "{} cannot be taken back, {effect}: {why}; {}",
                 mark.words(),
                 take_back_by_hand(*mark)
             ))
@@ -32,7 +43,12 @@ pub(super) fn marks_left(f: &MaintenanceFacts, d: &MaintenanceDecision) -> Optio
         _ => None,
     });
     let left: Vec<String> = left.collect();
-    (!left.is_empty()).then(|| left.join("; "))
+    let mut in_place = left_marks(f, now).into_iter();
+    let reason = match in_place.any(is_heeded) {
+        true => MaintenanceReason::MarkLeft,
+        false => MaintenanceReason::AnnotationLeft,
+    };
+    (!left.is_empty()).then(|| (reason, left.join("; ")))
 }
 
 fn take_back_by_hand(mark: Mark) -> &'static str {
@@ -72,6 +88,7 @@ pub(super) fn end(
         in_place: Vec::new(),
         led_until: f.led.until.filter(|_| f.led.may_be_lit(now)),
         ends: ends(f),
+        warnings: Vec::new(),
         actions: Vec::new(),
     };
     if f.record.over {
@@ -85,11 +102,15 @@ pub(super) fn end(
         }
         RemediationSeen::Present {
             deleting,
+            blocked,
             reason,
             message,
             ..
         } => {
             d.in_place.push(Mark::Remediation);
+            if *blocked {
+                d.warnings.push(blocked_warning(f, reason, message));
+            }
             if !deleting {
                 d.actions.push(A::DeleteRemediation);
             }
@@ -114,14 +135,27 @@ pub(super) fn end(
             let names: Vec<&str> = left.iter().map(|mark| mark.words()).collect();
             d.message = format!("{why}; to be taken back: {}", names.join(", "));
             d.actions.extend(left.into_iter().map(A::TakeBack));
-            if let Some(left) = marks_left(f, &d) {
-                d.reason = MaintenanceReason::MarkLeft;
+            if let Some((reason, left)) = marks_left(f, &d, now) {
+                d.reason = reason;
                 d.message = format!("{why}; {left}");
             }
         }
     }
     keep_marks(f, &mut d, now);
     d
+}
+
+/// That the remediation goes no further before somebody does something, which its own message says.
+pub(super) fn blocked_warning(
+    f: &MaintenanceFacts,
+    reason: &str,
+    message: &str,
+) -> MaintenanceWarning {
+    let name = &f.remediation_name;
+    MaintenanceWarning {
+        reason: reason.to_owned(),
+        message: format!("PowerRemediation {name}: {}", own_fields(message)),
+    }
 }
 
 /// What the remediation has left, and what ends that. A taint names no remediation, so it counts only if one had begun.

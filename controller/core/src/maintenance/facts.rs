@@ -55,6 +55,8 @@ pub enum RemediationSeen {
         stage: Stage,
         /// Whether its strategy is not that of the spec any more.
         outdated: bool,
+        /// Whether it goes no further before somebody does something.
+        blocked: bool,
         /// Its reason, as one word.
         reason: String,
         /// The message of its status, which is shown as that of the maintenance.

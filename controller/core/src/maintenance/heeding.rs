@@ -1,6 +1,6 @@
 //! What health checks do about the host of a maintenance, for people.
 
-use super::{MaintenancePhase, Mark};
+use super::{MaintenancePhase, MaintenanceReason, Mark};
 
 /// What health checks do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,8 +19,14 @@ pub enum ChecksDo {
 
 /// What health checks do, by what the status says.
 #[must_use]
-pub fn checks_do(phase: MaintenancePhase, marked: bool, in_place: &[Mark]) -> ChecksDo {
-    let is_heeded = in_place.iter().any(|mark| mark.is_heeded());
+pub fn checks_do(
+    phase: MaintenancePhase,
+    reason: Option<&str>,
+    marked: bool,
+    in_place: &[Mark],
+) -> ChecksDo {
+    let is_heeded = in_place.iter().any(|mark| mark.is_heeded())
+        && reason != Some(MaintenanceReason::AnnotationLeft.label());
     match phase {
         _ if marked => ChecksDo::LeaveAlone,
         MaintenancePhase::Evicting | MaintenancePhase::PoweringOff | MaintenancePhase::Parked => {
@@ -54,8 +60,10 @@ mod tests {
             (P::Ending, false, &[Mark::LocatorLED], ChecksDo::Act),
             (P::Ended, false, &[], ChecksDo::Act),
         ] {
-            let seen = checks_do(phase, marked, in_place);
+            let seen = checks_do(phase, Some("R"), marked, in_place);
             assert_eq!(seen, expected, "{phase:?} {marked} {in_place:?}");
         }
+        let unheeded = checks_do(P::Ending, Some("AnnotationLeft"), false, &skip);
+        assert_eq!(unheeded, ChecksDo::Act);
     }
 }

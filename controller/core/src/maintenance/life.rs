@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 
 use super::{
-    Earlier, LED_LIT_FOR, LeaseMark, MachineMark, MaintenanceAction, MaintenanceDecision,
-    MaintenanceFacts, MaintenancePhase, MaintenanceReason, Mark, RemediationSeen, Stage,
-    ending::{end, keep_marks, left_marks, leftovers, marks_left},
+    Earlier, Ends, LED_LIT_FOR, LeaseMark, MachineMark, MaintenanceAction, MaintenanceDecision,
+    MaintenanceFacts, MaintenancePhase, MaintenanceReason, MaintenanceWarning, Mark,
+    RemediationSeen, Stage,
+    ending::{blocked_warning, end, keep_marks, left_marks, leftovers, marks_left},
     words::own_fields,
 };
 use crate::{remediation::Reason, values::time::whole_second};
@@ -38,13 +39,7 @@ fn why_it_ends(f: &MaintenanceFacts, now: Timestamp) -> Option<(MaintenanceReaso
         return Some((MaintenanceReason::Deleted, message));
     }
     if let Some(end) = ends(f).filter(|end| *end <= now) {
-        let end = whole_second(end);
-        let message = if f.record.begun {
-            format!("its time was over at {end}")
-        } else {
-            format!("its time was over at {end}, before it could begin")
-        };
-        return Some((MaintenanceReason::TimeOver, message));
+        return Some((MaintenanceReason::TimeOver, time_over(f, end)));
     }
     let name = &f.remediation_name;
     match &f.remediation {
@@ -80,6 +75,23 @@ fn why_it_ends(f: &MaintenanceFacts, now: Timestamp) -> Option<(MaintenanceReaso
     }
 }
 
+/// Whose time was over, and what had come of the work by then.
+fn time_over(f: &MaintenanceFacts, end: Timestamp) -> String {
+    let by = match (f.wanted.until == Some(end), f.wanted.duration) {
+        (false, Some(lasts)) => {
+            let seconds = lasts.as_secs();
+            format!("{seconds} s after its host could be worked on, as spec.durationSeconds says")
+        }
+        _ => "as spec.until says".to_owned(),
+    };
+    let what = match (f.record.begun, f.record.parked_since) {
+        (false, _) => "; it had not begun, and nothing was switched",
+        (true, None) => "; its host could not be worked on before that",
+        (true, Some(_)) => "",
+    };
+    format!("its time was over at {}, {by}{what}", whole_second(end))
+}
+
 /// The decision about a maintenance that is wanted.
 fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
     use MaintenanceAction as A;
@@ -91,6 +103,7 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
         in_place: Vec::new(),
         led_until: f.led.until.filter(|_| f.led.may_be_lit(now)),
         ends: ends(f),
+        warnings: Vec::new(),
         actions: Vec::new(),
     };
     if !f.finalizer {
@@ -188,9 +201,9 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
     keep_marks(f, &mut d, now);
     // A host that waits and is marked would not be remediated by its check.
     if d.phase == MaintenancePhase::Pending
-        && let Some(left) = marks_left(f, &d)
+        && let Some((reason, left)) = marks_left(f, &d, now)
     {
-        d.reason = MaintenanceReason::MarkLeft;
+        d.reason = reason;
         d.message = format!("{}; {left}", d.message);
     }
     d
@@ -203,9 +216,20 @@ fn queued(earlier: &Earlier) -> (MaintenanceReason, String) {
         true => "has begun",
         false => "was created before",
     };
-    let ends = earlier
-        .ends
-        .map_or_else(String::new, |at| format!(" at {}, or", whole_second(at)));
+    let ends = match &earlier.ends {
+        Ends::Already { reason } => {
+            let (namespace, object) = name.split_once('/').unwrap_or(("", name));
+            let message = format!(
+                "HostMaintenance {name} of the same host ends already, and something of it is left ({reason}): this one \
+                 begins after that. What it waits for is said by: kubectl rackhand explain maintenance {object} \
+                 --namespace {namespace}"
+            );
+            return (MaintenanceReason::Queued, message);
+        }
+        Ends::ByDeletion => String::new(),
+        Ends::At(at) => format!(" at {}, or", whole_second(*at)),
+        Ends::After(time) => format!(" {} s after its host can be worked on, or", time.as_secs()),
+    };
     let message = format!(
         "HostMaintenance {name} of the same host {why}: this one begins once that has ended:{ends} when somebody deletes \
          it. The host comes back in between"
@@ -258,17 +282,41 @@ fn is_marked(f: &MaintenanceFacts, now: Timestamp) -> bool {
     f.lease.is_in_place(now) && f.machine.is_in_place()
 }
 
-/// Why a mark is missing, if that is more than that it is about to be set.
-fn why_unmarked(f: &MaintenanceFacts) -> Option<String> {
+/// Why a mark is missing, as one word and as a sentence, if that is more than that it is about to be set.
+fn why_unmarked(f: &MaintenanceFacts) -> Option<(&'static str, String)> {
     let refused = f.failed_marks.heeded();
-    let refused = refused.map(|why| format!("its mark cannot be set: {why}"));
+    let refused = refused.map(|why| ("MarkRefused", format!("its mark cannot be set: {why}")));
     let of_another = || match &f.machine {
-        MachineMark::OfAnother { by } => Some(format!("the Machine has the mark of {by}")),
+        MachineMark::OfAnother { by } => {
+            Some(("MarkOfAnother", format!("the Machine has the mark of {by}")))
+        }
         _ => None,
     };
-    refused
-        .or_else(of_another)
-        .or_else(|| lease_not_free(&f.lease))
+    refused.or_else(of_another).or_else(|| lease_lost(&f.lease))
+}
+
+/// Why a maintenance for which the marks are set has not medik8s' Lease of the Node, and what becomes of that.
+fn lease_lost(lease: &LeaseMark) -> Option<(&'static str, String)> {
+    match lease {
+        LeaseMark::Theirs { holder, until } => Some((
+            "NodeLeaseTaken",
+            format!(
+                "{holder} has taken medik8s' Lease of the Node, until {}; it may renew that. medik8s' operators heed \
+                 {holder} alone meanwhile; this maintenance takes the Lease once {holder} has given it up, or it has \
+                 expired. See what {holder} does to the host, and make it end that, or end this maintenance",
+                whole_second(*until)
+            ),
+        )),
+        LeaseMark::Unread { why, expires } => Some((
+            "NodeLeaseUnread",
+            format!(
+                "medik8s' Lease of the Node cannot be read, and so is not renewed; if this maintenance holds it, it \
+                 expires by {}: {why}",
+                whole_second(*expires)
+            ),
+        )),
+        LeaseMark::NotUsed | LeaseMark::Free | LeaseMark::Ours { .. } => None,
+    }
 }
 
 /// Sets and renews the marks. That they are in place is recorded once they were seen.
@@ -304,7 +352,7 @@ fn ready(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
     }
     set_marks(f, d, now);
     (d.reason, d.message) = match (why_unmarked(f), d.record.marked) {
-        (Some(why), false) => (MaintenanceReason::MarkRefused, refused_mark(&why)),
+        (Some((_, why)), false) => (MaintenanceReason::MarkRefused, refused_mark(&why)),
         _ => (
             MaintenanceReason::SettingMarks,
             "health checks are told to leave the host alone, then the work begins".to_owned(),
@@ -375,13 +423,21 @@ fn begun(
             d.message = format!("PowerRemediation {name}: {message} ({reason})");
         }
     }
-    if let Some(why) = why_unmarked(f).filter(|_| !d.record.marked) {
+    if let Some((word, why)) = why_unmarked(f).filter(|_| !d.record.marked) {
         if matches!(stage, Stage::Waiting | Stage::Ready | Stage::Evicting) {
             (d.reason, d.message) = (MaintenanceReason::MarkRefused, refused_mark(&why));
         } else {
-            let warning = format!("; a health check may act on it: {why}");
-            d.message.push_str(&warning);
+            let message = format!("a health check may act on the host: {why}");
+            d.message.push_str("; ");
+            d.message.push_str(&message);
+            d.warnings.push(MaintenanceWarning {
+                reason: word.to_owned(),
+                message,
+            });
         }
+    }
+    if let RemediationSeen::Present { blocked: true, .. } = f.remediation {
+        d.warnings.push(blocked_warning(f, reason, message));
     }
 }
 

@@ -18,7 +18,7 @@ mod target;
 mod turn;
 mod words;
 
-pub use decision::{MaintenanceAction, MaintenanceDecision, MaintenanceReason};
+pub use decision::{MaintenanceAction, MaintenanceDecision, MaintenanceReason, MaintenanceWarning};
 pub use facts::{
     FailedMarks, Leftovers, MaintenanceFacts, MaintenanceRecord, RemediationSeen, Wanted,
 };
@@ -32,7 +32,7 @@ pub use node_place::{NodePlace, NodeSight, node_place};
 pub use refusal::{ForeignCheck, refused_by_check};
 pub use stage::{MaintenancePhase, Stage, stage};
 pub use target::{MaintenanceTarget, TargetError};
-pub use turn::{Claim, Earlier, Place, earlier};
+pub use turn::{Claim, Earlier, Ends, Place, earlier};
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,8 @@
 //! They may name it in different ways, by its Node, its Machine or its rack: what they are resolved to decides. One goes
 //! at a time, so that no mark and no power-off of one is taken for that of another.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 /// The host of a maintenance, by everything that it was resolved to.
@@ -32,6 +34,22 @@ impl Place {
     }
 }
 
+/// When a maintenance ends, unless somebody deletes it before.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Ends {
+    /// Not by itself.
+    ByDeletion,
+    /// At this time.
+    At(Timestamp),
+    /// So long after its host can be worked on.
+    After(Duration),
+    /// It ends already.
+    Already {
+        /// Its reason, as one word.
+        reason: String,
+    },
+}
+
 /// A maintenance that is not over.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim {
@@ -43,8 +61,8 @@ pub struct Claim {
     pub created: Timestamp,
     /// Whether a mark may be set, or its remediation has begun.
     pub has_begun: bool,
-    /// When it ends by itself, if that is known.
-    pub ends: Option<Timestamp>,
+    /// When it ends.
+    pub ends: Ends,
     /// Its host.
     pub place: Place,
 }
@@ -63,8 +81,8 @@ pub struct Earlier {
     pub name: String,
     /// Whether it has begun.
     pub has_begun: bool,
-    /// When it ends by itself, if that is known.
-    pub ends: Option<Timestamp>,
+    /// When it ends.
+    pub ends: Ends,
 }
 
 /// The maintenance of the same host whose turn comes before that of the one with this UID; `None`: its own turn has
@@ -79,7 +97,7 @@ pub fn earlier(uid: &str, all: &[Claim]) -> Option<Earlier> {
     Some(Earlier {
         name: first.name.clone(),
         has_begun: first.has_begun,
-        ends: first.ends,
+        ends: first.ends.clone(),
     })
 }
 
@@ -93,7 +111,7 @@ mod tests {
             uid: uid.into(),
             created: Timestamp::from_second(created).unwrap(),
             has_begun: false,
-            ends: None,
+            ends: Ends::ByDeletion,
             place,
         }
     }
@@ -133,9 +151,9 @@ mod tests {
     fn one_that_has_begun_is_not_overtaken() {
         let mut all = [claim("a", 1, by_host()), claim("b", 2, by_host())];
         all[1].has_begun = true;
-        all[1].ends = Some(Timestamp::UNIX_EPOCH);
+        all[1].ends = Ends::At(Timestamp::UNIX_EPOCH);
         let first = earlier("a", &all).unwrap();
-        assert!(first.has_begun && first.ends.is_some() && first.name == "ns/b");
+        assert!(first.has_begun && first.ends == all[1].ends && first.name == "ns/b");
         assert_eq!(first_of("b", &all), None);
     }
 

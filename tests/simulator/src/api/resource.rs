@@ -162,6 +162,8 @@ pub const REMEDIATION_TRIGGERS: Resource = kind(
 /// Agents.
 pub const RACK_AGENTS: Resource = kind(OURS, "v1alpha1", "rackagents", "RackAgent").cluster_wide();
 
+/// Events.
+pub const EVENTS: Resource = kind("events.k8s.io", "v1", "events", "Event").without_status();
 const CAPI: &str = "cluster.x-k8s.io";
 const CAPM3: &str = "infrastructure.cluster.x-k8s.io";
 const OPENSHIFT: &str = "machine.openshift.io";
@@ -177,7 +179,7 @@ pub const RESOURCES: [Resource; 29] = [
     SECRETS,
     LEASES,
     VOLUME_ATTACHMENTS,
-    kind("events.k8s.io", "v1", "events", "Event").without_status(),
+    EVENTS,
     POD_DISRUPTION_BUDGETS,
     kind(
         "apiextensions.k8s.io",

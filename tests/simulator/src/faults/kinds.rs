@@ -14,7 +14,10 @@ pub(super) enum Fault {
     NodeDeleted,
     RemediationDeleted,
     MaintenanceBegins,
+    MaintenanceAgain,
     MaintenanceForced,
+    NodeUncordoned,
+    HostAndAgentCut,
     LabelPut,
     LabelTaken,
     ReadyRemediated,
@@ -28,6 +31,8 @@ pub(super) enum Fault {
     BmcReportsOff,
     BmcIgnoresCommands,
     BmcLosesAnswer,
+    BmcMisnames,
+    BmcRefusesReads,
     BmcDies,
     PduSilent,
     PduIgnoresCommands,
@@ -65,19 +70,20 @@ pub(super) enum Fault {
 
 use Fault::{
     AgentClock, AgentKilled, AgentPaused, ApiAway, ApiBusy, ApiLinkSilent, ApiLinkSlow, ApiStarts,
-    BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff,
-    BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, BudgetForbids, ControllerClock,
-    ControllerKilled, ControllerPaused, ControllerSuspended, CrdLate, HistoryCompacted,
-    HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower,
-    HostLosesPowerSeen, HostPanics, JournalWiped, LabelPut, LabelTaken, LinkLossy, LinkReset,
-    LinkSilent, LinkSlow, MaintenanceBegins, MaintenanceForced, NodeDeleted, NodeFrozen,
-    OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent, ReadyRemediated,
-    RemediationDeleted, RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers,
-    VersionDropped, WatchesBroken, WatchesLate,
+    BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcMisnames,
+    BmcRefusesReads, BmcReportsOff, BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, BudgetForbids,
+    ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended, CrdLate,
+    HistoryCompacted, HostAndAgentCut, HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile,
+    HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LabelPut,
+    LabelTaken, LinkLossy, LinkReset, LinkSilent, LinkSlow, MaintenanceAgain, MaintenanceBegins,
+    MaintenanceForced, NodeDeleted, NodeFrozen, NodeUncordoned, OutletSwitchedOn, OutletWelded,
+    PduIgnoresCommands, PduLosesAnswer, PduSilent, ReadyRemediated, RemediationDeleted,
+    RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers, VersionDropped,
+    WatchesBroken, WatchesLate,
 };
 
 /// Every fault, its share of all, its name, and for how many seconds it may last.
-pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 58] = [
+pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 63] = [
     (HostHangs, 14, "host hangs", (0, 0)),
     (HostHangsForAWhile, 6, "host hangs for a while", (20, 900)),
     (
@@ -106,6 +112,25 @@ pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 58] = [
     (RemediationDeleted, 3, "remediation deleted", (0, 0)),
     (NodeFrozen, 4, "Node frozen", (60, 900)),
     (MaintenanceBegins, 12, "maintenance begins", (30, 900)),
+    (
+        MaintenanceAgain,
+        5,
+        "second maintenance of a host begins",
+        (30, 900),
+    ),
+    (
+        NodeUncordoned,
+        4,
+        "somebody uncordons a Node that is emptied, again and again",
+        (20, 400),
+    ),
+    // Longer than the control plane waits for a kubelet, and shorter than a boot.
+    (
+        HostAndAgentCut,
+        6,
+        "kubelet and agent of a host that is emptied partitioned together",
+        (45, 120),
+    ),
     (
         MaintenanceForced,
         1,
@@ -155,6 +180,18 @@ pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 58] = [
         (10, 300),
     ),
     (BmcLosesAnswer, 5, "BMC loses an answer", (0, 0)),
+    (
+        BmcMisnames,
+        3,
+        "BMC answers with documents of other names",
+        (30, 900),
+    ),
+    (
+        BmcRefusesReads,
+        3,
+        "BMC refuses credentials of some reads",
+        (30, 900),
+    ),
     (BmcDies, 3, "BMC dies", (60, 1200)),
     (PduSilent, 5, "PDU silent", (10, 1200)),
     (

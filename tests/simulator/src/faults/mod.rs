@@ -12,15 +12,15 @@ use kinds::{
     Fault::{
         self, AgentClock, AgentKilled, AgentPaused, ApiAway, ApiBusy, ApiLinkSilent, ApiLinkSlow,
         ApiStarts, BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer,
-        BmcReportsOff, BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, BudgetForbids,
-        ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended, CrdLate,
-        HistoryCompacted, HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile,
-        HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LabelPut,
-        LabelTaken, LinkLossy, LinkReset, LinkSilent, LinkSlow, MaintenanceBegins,
-        MaintenanceForced, NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded,
-        PduIgnoresCommands, PduLosesAnswer, PduSilent, ReadyRemediated, RemediationDeleted,
-        RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers, VersionDropped,
-        WatchesBroken, WatchesLate,
+        BmcMisnames, BmcRefusesReads, BmcReportsOff, BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset,
+        BudgetForbids, ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended,
+        CrdLate, HistoryCompacted, HostAndAgentCut, HostAndBmcFail, HostFlashes, HostHangs,
+        HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics,
+        JournalWiped, LabelPut, LabelTaken, LinkLossy, LinkReset, LinkSilent, LinkSlow,
+        MaintenanceAgain, MaintenanceBegins, MaintenanceForced, NodeDeleted, NodeFrozen,
+        NodeUncordoned, OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer,
+        PduSilent, ReadyRemediated, RemediationDeleted, RightsTaken, TimelessConditions,
+        UpgradeOfAgents, UpgradeOfControllers, VersionDropped, WatchesBroken, WatchesLate,
     },
 };
 use pdus::act_on_pdu;
@@ -29,7 +29,7 @@ use targets::{act_on_agent, act_on_controller, act_on_host, reset_bmcs};
 
 use crate::{
     api::{ApiCondition, Restriction},
-    fleet::HostId,
+    fleet::{HostId, Os},
     habits::{DENIABLE, DROPPABLE, LATE, dropped},
     kernel::{Condition, ProcessId, World},
 };
@@ -151,7 +151,8 @@ fn act(
         HostHangs | HostHangsForAWhile | HostFlashes | HostAndBmcFail | HostPanics
         | HostLosesPower | HostLosesPowerSeen | HostIsSwitchedOn | NodeDeleted | NodeFrozen
         | RemediationDeleted | BmcSilent | BmcSlow | BmcReset | BmcForgets
-        | BmcForgetsAtCommand | BmcReportsOff | BmcIgnoresCommands | BmcLosesAnswer | BmcDies => {
+        | BmcForgetsAtCommand | BmcReportsOff | BmcIgnoresCommands | BmcLosesAnswer
+        | BmcMisnames | BmcRefusesReads | BmcDies => {
             let count = world.fleet.ids().count();
             let id = HostId::at(world.rng.usize(..count));
             act_on_host(world, fault, id, lasts)?;
@@ -219,8 +220,9 @@ fn act(
             world.fleet.oracle.disturbed.add_for_all(until);
             Some("all".to_owned())
         }
-        MaintenanceBegins | MaintenanceForced | LabelPut | LabelTaken | ReadyRemediated
-        | BudgetForbids => plan(world, fault, lasts),
+        MaintenanceBegins | MaintenanceAgain | MaintenanceForced | NodeUncordoned | LabelPut
+        | LabelTaken | ReadyRemediated | BudgetForbids => plan(world, fault, lasts),
+        HostAndAgentCut => cut_host_and_agent(world, roster, lasts),
         ApiStarts | RightsTaken | VersionDropped | CrdLate => restrict(world, roster, fault, lasts),
         TimelessConditions => {
             let count = world.fleet.ids().count();
@@ -239,6 +241,51 @@ fn act(
             Some("in turn".to_owned())
         }
     }
+}
+
+/// The network of a rack is cut between a host that is emptied, its agents and the controllers. Nothing is sent to its BMC
+/// meanwhile, and its pods run on.
+fn cut_host_and_agent(world: &mut World, roster: &Arc<Roster>, lasts: Duration) -> Option<String> {
+    let id = world.any_emptied_host()?;
+    let rack = world.fleet.host(id).rack;
+    let name = world.fleet.host(id).name.clone();
+    if !world.fail_os(id, Os::Hung) {
+        return None;
+    }
+    let epoch = world.fleet.host(id).epoch;
+    let agents: Vec<ProcessId> = (roster.agents.iter())
+        .filter(|agent| agent.rack == rack)
+        .map(|agent| agent.id)
+        .collect();
+    let silent = Condition {
+        silent: true,
+        ..Condition::default()
+    };
+    for (controller, agent) in pairs(roster, &agents) {
+        world.set_condition(controller, agent, silent);
+    }
+    let again = pairs(roster, &agents);
+    world.after(lasts, move |world| {
+        world.recover_os(id, epoch);
+        // Its Node is Ready before an agent can be asked to switch it off.
+        world.after(Duration::from_secs(12), move |world| {
+            for (controller, agent) in again {
+                world.set_condition(controller, agent, Condition::default());
+            }
+        });
+    });
+    let until = world.now() + lasts + RESTART;
+    world.fleet.oracle.disturbed.add_for_rack(rack, until);
+    Some(name)
+}
+
+fn pairs(roster: &Roster, agents: &[ProcessId]) -> Vec<(ProcessId, ProcessId)> {
+    let of = |controller: &ProcessId| agents.iter().map(|agent| (*controller, *agent)).collect();
+    roster
+        .controllers
+        .iter()
+        .flat_map(|c| -> Vec<_> { of(c) })
+        .collect()
 }
 
 /// The API server does not serve or permit something for a while.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::kinds::Fault::{
-    self, BudgetForbids, LabelPut, LabelTaken, MaintenanceBegins, MaintenanceForced,
-    ReadyRemediated,
+    self, BudgetForbids, LabelPut, LabelTaken, MaintenanceAgain, MaintenanceBegins,
+    MaintenanceForced, NodeUncordoned, ReadyRemediated,
 };
 use crate::{
     fleet::{HostId, Os},
@@ -18,6 +18,12 @@ pub(super) fn plan(world: &mut World, fault: Fault, lasts: Duration) -> Option<S
         world.after(lasts, |world| world.permit_disruptions(true));
         return Some("all pods".to_owned());
     }
+    if fault == NodeUncordoned {
+        let id = world.any_emptied_host()?;
+        let until = world.now() + lasts;
+        world.uncordon_until(id, until);
+        return Some(world.fleet.host(id).name.clone());
+    }
     let count = world.fleet.ids().count();
     let id = HostId::at(world.rng.usize(..count));
     let name = world.fleet.host(id).name.clone();
@@ -29,6 +35,7 @@ pub(super) fn plan(world: &mut World, fault: Fault, lasts: Duration) -> Option<S
     let is_free = world.is_unplanned(id);
     match fault {
         MaintenanceBegins if works && enough && is_free => Some(world.begin_maintenance(id, lasts)),
+        MaintenanceAgain if enough => world.begin_second_maintenance(lasts),
         ReadyRemediated if works && enough && is_free => Some(world.remediate_by_hand(id, lasts)),
         LabelPut if enough && is_free => world.put_label(id).then_some(name),
         LabelTaken if enough => world.take_label(id).then_some(name),

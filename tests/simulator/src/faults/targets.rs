@@ -6,11 +6,12 @@ use super::{
     AgentProcess, Roster,
     kinds::Fault::{
         self, AgentClock, AgentKilled, AgentPaused, ApiLinkSilent, ApiLinkSlow, BmcDies,
-        BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcReportsOff,
-        BmcReset, BmcSilent, BmcSlow, ControllerClock, ControllerKilled, ControllerPaused,
-        ControllerSuspended, HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile,
-        HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LinkReset,
-        LinkSilent, LinkSlow, NodeDeleted, NodeFrozen, RemediationDeleted,
+        BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcMisnames,
+        BmcRefusesReads, BmcReportsOff, BmcReset, BmcSilent, BmcSlow, ControllerClock,
+        ControllerKilled, ControllerPaused, ControllerSuspended, HostAndBmcFail, HostFlashes,
+        HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen,
+        HostPanics, JournalWiped, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen,
+        RemediationDeleted,
     },
 };
 use crate::{
@@ -129,6 +130,14 @@ pub(super) fn act_on_host(
         BmcForgetsAtCommand if honest => set(
             &mut world.fleet.host_mut(id).bmc.resets_at_command,
             Some(lasts),
+        ),
+        BmcMisnames => set(
+            &mut world.fleet.host_mut(id).bmc.misnames_until,
+            now + lasts,
+        ),
+        BmcRefusesReads => set(
+            &mut world.fleet.host_mut(id).bmc.refuses_reads_until,
+            now + lasts,
         ),
         BmcDies => set(&mut world.fleet.host_mut(id).bmc.dead, true),
         BmcLosesAnswer => set(&mut world.fleet.host_mut(id).bmc.loses_answer, true),

@@ -121,6 +121,10 @@ pub(super) enum Answer {
     Updating(bool),
     /// The locator LED is as it was asked for.
     Set,
+    /// The document of another resource.
+    Misnamed,
+    /// The credentials are refused.
+    Denied,
 }
 
 /// How a BMC refuses a power-off of a host that it takes for off.
@@ -158,6 +162,10 @@ impl SimulatedBmc {
         id.world()
             .ask_bmc(host, Asker::Agent(agent), request, Some(answer));
         match tokio::time::timeout(self.limit, answered).await {
+            Ok(Ok(Answer::Misnamed)) => {
+                Err(self.error(ErrorKind::Protocol, "a document of another name", false))
+            }
+            Ok(Ok(Answer::Denied)) => Err(self.error(ErrorKind::Authentication, "401", false)),
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) | Err(_) => Err(self.error(
                 ErrorKind::Timeout,
@@ -369,7 +377,17 @@ impl World {
             self.reset_bmc(id, lasts);
             return;
         }
+        let bmc = &self.fleet.host(id).bmc;
+        let is_read = matches!(request, Request::Read | Request::Log | Request::Updates);
+        let (misnames, denies) = (now < bmc.misnames_until, now < bmc.refuses_reads_until);
+        // Every other read, by chance.
+        let fails = is_read && (misnames || denies) && self.rng.bool();
+        if fails {
+            self.fleet.host_mut(id).bmc.failed_at = Some(now);
+        }
         let answer = match request {
+            _ if fails && misnames => Answer::Misnamed,
+            _ if fails => Answer::Denied,
             Request::Read if self.fleet.breakage == Some(Breakage::LyingBmcs) => {
                 Answer::State(PowerState::Off)
             }

@@ -95,6 +95,10 @@ pub struct BmcCondition {
     pub ignores_until: Duration,
     /// Until then it takes so much longer to answer.
     pub slow_until: Duration,
+    /// Until then it answers some reads with the document of another resource.
+    pub misnames_until: Duration,
+    /// Until then it refuses the credentials of some reads, and of no command.
+    pub refuses_reads_until: Duration,
     /// It carries out the next command and loses its answer.
     pub loses_answer: bool,
     /// When the update of firmware that it reports began, and until when it runs.

@@ -47,8 +47,22 @@ const DECIDED: Duration = Duration::from_secs(150);
 pub(crate) struct PlannedWork {
     /// Counts names.
     number: u64,
-    /// Since when health checks are to leave hosts alone.
-    left_alone: BTreeMap<HostId, Duration>,
+    /// Since when health checks are to leave hosts alone, by each maintenance of one.
+    left_alone: BTreeMap<HostId, BTreeMap<String, Duration>>,
+    /// When Nodes were cordoned by Rackhand.
+    cordons: BTreeMap<HostId, Vec<Duration>>,
+}
+
+/// What the name of a second maintenance of a host ends with.
+const SECOND: &str = "-again";
+/// The annotation of a Node that Rackhand has cordoned.
+const CORDONED_BY: &str = "rackhand.dev/cordoned-by";
+/// Cordons of one Node in so much time, whoever removes them. A remediation that begins meanwhile may set one more.
+const CORDONS: (usize, Duration) = (8, Duration::from_secs(60));
+
+/// The host that a maintenance is named by.
+fn host_of_maintenance(name: &str) -> &str {
+    name.strip_suffix(SECOND).unwrap_or(name)
 }
 
 /// Whether a health check has made a remediation.
@@ -163,12 +177,93 @@ impl World {
             let mut maintenances = self.api.list(HOST_MAINTENANCES);
             !has_label
                 && remediations.all(|(_, object)| is_by_check(object))
-                && maintenances.all(|object| object["metadata"]["name"] != *host.name)
+                && maintenances
+                    .all(|object| host_of_maintenance(&text(object, "name")) != host.name)
         })
+    }
+
+    /// Another person plans work on a host on which somebody plans some already; `None`: nobody does.
+    pub(crate) fn begin_second_maintenance(&mut self, lasts: Duration) -> Option<String> {
+        let names: Vec<String> = (self.api.list(HOST_MAINTENANCES))
+            .map(|object| text(object, "name"))
+            .collect();
+        let is_free = |name: &&String| {
+            let second = format!("{name}{SECOND}");
+            !name.ends_with(SECOND) && !names.contains(&second)
+        };
+        let of = names.iter().find(is_free)?;
+        let id = self.fleet.find(of)?;
+        Some(self.begin_named(id, format!("{of}{SECOND}"), lasts))
+    }
+
+    /// A host whose Node Rackhand keeps cordoned while it works, by chance.
+    pub(crate) fn any_emptied_host(&mut self) -> Option<HostId> {
+        let is_emptied = |id: &HostId| {
+            let host = self.fleet.host(*id);
+            let node = self.api.get(NODES, "", &host.name);
+            host.os == Os::Running
+                && node.is_some_and(|node| {
+                    node["spec"]["unschedulable"] == true
+                        && !node["metadata"]["annotations"][CORDONED_BY].is_null()
+                })
+        };
+        let all: Vec<HostId> = self.fleet.ids().filter(is_emptied).collect();
+        match all.len() {
+            0 => None,
+            count => all.get(self.rng.usize(..count)).copied(),
+        }
+    }
+
+    /// Somebody uncordons the Node of a host whenever it is cordoned.
+    pub(crate) fn uncordon_until(&mut self, id: HostId, until: Duration) {
+        if !self.api.away {
+            let name = self.fleet.host(id).name.clone();
+            self.api.modify(NODES, "", &name, |node| {
+                if let Some(spec) = node["spec"].as_object_mut() {
+                    spec.remove("unschedulable");
+                }
+            });
+            self.settle_changes();
+        }
+        let pause = self.between(Duration::from_millis(200), Duration::from_secs(5));
+        if self.now() + pause < until {
+            self.after(pause, move |world| world.uncordon_until(id, until));
+        }
+    }
+
+    /// Counts a cordon of Rackhand: against somebody who removes it each time, it does not fight.
+    pub(crate) fn judge_cordon(&mut self, change: &Change) {
+        let is_ours = |node: &Value| {
+            node["spec"]["unschedulable"] == true
+                && !node["metadata"]["annotations"][CORDONED_BY].is_null()
+        };
+        let was_ours = change.before.as_ref().is_some_and(|before| is_ours(before));
+        let Some(id) = self.fleet.find(&text(&change.object, "name")) else {
+            return;
+        };
+        if was_ours || !is_ours(&change.object) {
+            return;
+        }
+        let (now, (most, within)) = (self.now(), CORDONS);
+        let times = self.fleet.planned.cordons.entry(id).or_default();
+        times.retain(|at| now.saturating_sub(*at) < within);
+        times.push(now);
+        let times = times.len();
+        if times > most {
+            let name = self.fleet.host(id).name.clone();
+            self.violate(format!(
+                "cordon: {name} is cordoned {times} times in a minute"
+            ));
+        }
     }
 
     /// A person plans work on a host. It ends after `lasts`, by the person or by itself.
     pub(crate) fn begin_maintenance(&mut self, id: HostId, lasts: Duration) -> String {
+        let name = self.fleet.host(id).name.clone();
+        self.begin_named(id, name, lasts)
+    }
+
+    fn begin_named(&mut self, id: HostId, object_name: String, lasts: Duration) -> String {
         let host = self.fleet.host(id);
         let (name, check, rack) = (host.name.clone(), host.check, rack_name(host.rack));
         let has_machine = host.link != Link::Inventory || check != Check::Node;
@@ -189,12 +284,12 @@ impl World {
         if self.rng.u8(..3) == 0 {
             spec["durationSeconds"] = self.rng.u64(1..=seconds).into();
         }
-        let what = format!("{name}, {policy}, {}", spec["powerOff"]);
-        let object = json!({ "metadata": { "name": name }, "spec": spec });
+        let what = format!("{object_name}, {policy}, {}", spec["powerOff"]);
+        let object = json!({ "metadata": { "name": object_name }, "spec": spec });
         self.api.create(HOST_MAINTENANCES, NAMESPACE, object).ok();
         self.fleet.oracle.counts.maintenances += 1;
         self.settle_changes();
-        self.after(lasts, move |world| world.end_maintenance(&name));
+        self.after(lasts, move |world| world.end_maintenance(&object_name));
         what
     }
 
@@ -316,15 +411,15 @@ impl World {
         if change.resource != HOST_MAINTENANCES {
             return;
         }
-        let Some(id) = self.fleet.find(&text(&change.object, "name")) else {
+        let object = text(&change.object, "name");
+        let Some(id) = self.fleet.find(host_of_maintenance(&object)) else {
             return;
         };
         let status = &change.object["status"];
         let phase = status["phase"].as_str().unwrap_or_default().to_owned();
         let before = change.before.as_ref();
         if before.is_some_and(|before| before["status"]["phase"] != *phase) {
-            let name = self.fleet.host(id).name.clone();
-            self.log(format_args!("maintenance of {name} is {phase}"));
+            self.log(format_args!("maintenance {object} is {phase}"));
             self.fleet.oracle.counts.parked += u64::from(phase == "Parked");
         }
         let is_told = |mark: &Value| mark == "SkipRemediation" || mark == "Lease";
@@ -332,10 +427,18 @@ impl World {
         let is_marked = marks.is_some_and(|marks| marks.iter().any(is_told));
         let works = ["Evicting", "PoweringOff", "Parked"].contains(&phase.as_str());
         let now = self.now();
+        let left_alone = self.fleet.planned.left_alone.entry(id).or_default();
         if change.kind != ChangeKind::Deleted && is_marked && works {
-            self.fleet.planned.left_alone.entry(id).or_insert(now);
+            left_alone.entry(object).or_insert(now);
         } else {
-            self.fleet.planned.left_alone.remove(&id);
+            left_alone.remove(&object);
+        }
+        if left_alone.len() > 1 {
+            let names: Vec<String> = left_alone.keys().cloned().collect();
+            self.violate(format!(
+                "maintenance: {} work on one host at one time",
+                names.join(" and ")
+            ));
         }
     }
 
@@ -352,8 +455,10 @@ impl World {
 
     /// A health check makes no remediation of a host that it was told to leave alone.
     pub(crate) fn judge_left_alone(&mut self, name: &str) {
-        let since = (self.fleet.find(name))
-            .and_then(|id| Some((id, *self.fleet.planned.left_alone.get(&id)?)));
+        let since = self.fleet.find(name).and_then(|id| {
+            let all = self.fleet.planned.left_alone.get(&id)?;
+            Some((id, *all.values().min()?))
+        });
         let Some((id, since)) = since else {
             return;
         };
@@ -396,7 +501,8 @@ impl World {
 
     /// Somebody works on a host, and no health check is told.
     pub(crate) fn work_untold(&mut self, id: HostId) {
-        self.fleet.planned.left_alone.insert(id, Duration::ZERO);
+        let untold = BTreeMap::from([("nobody".to_owned(), Duration::ZERO)]);
+        self.fleet.planned.left_alone.insert(id, untold);
     }
 
     /// A remediation of a host whose pods are to be waited for, which says that they are not, and whose pods may not leave.
@@ -439,8 +545,10 @@ impl World {
                 ));
             }
         }
-        if let Some(object) = self.api.get(HOST_MAINTENANCES, NAMESPACE, name) {
-            left.push(format!("a maintenance: {}", object["status"]));
+        for name in [name.clone(), format!("{name}{SECOND}")] {
+            if let Some(object) = self.api.get(HOST_MAINTENANCES, NAMESPACE, &name) {
+                left.push(format!("maintenance {name}: {}", object["status"]));
+            }
         }
         let lease = self.api.list(LEASES).find(|lease| {
             lease["metadata"]["namespace"] == MEDIK8S_LEASES

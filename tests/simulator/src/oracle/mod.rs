@@ -13,7 +13,7 @@ use crate::{
     api::{
         Change, ChangeKind, Resource,
         resource::{
-            BARE_METAL_HOSTS, HOST_MAINTENANCES, METAL3_REMEDIATIONS, NODES, PODS,
+            BARE_METAL_HOSTS, EVENTS, HOST_MAINTENANCES, METAL3_REMEDIATIONS, NODES, PODS,
             POWER_REMEDIATIONS, VOLUME_ATTACHMENTS,
         },
     },
@@ -67,6 +67,8 @@ pub struct Counts {
     pub maintenances: u64,
     /// Hosts that could be worked on.
     pub parked: u64,
+    /// Evictions that were resumed because a Node was Ready again before anything was sent.
+    pub resumed: u64,
     /// Faults, by name.
     pub faults: BTreeMap<String, u64>,
     /// How long hosts were away until their Nodes were Ready again.
@@ -251,6 +253,7 @@ impl World {
             if tainted(&change.object) && !before {
                 self.judge_taint(name);
             }
+            self.judge_cordon(change);
             let ready = |object: &Value| object["status"]["conditions"][0]["status"] == "True";
             let was_ready = change.before.as_ref().is_some_and(|before| ready(before));
             if ready(&change.object) && !was_ready {
@@ -259,6 +262,9 @@ impl World {
                     self.fleet.host_mut(id).ready_since = Some(now);
                 }
             }
+        } else if change.resource == EVENTS {
+            let is_resumed = change.object["reason"] == "EvictionResumed";
+            self.fleet.oracle.counts.resumed += u64::from(is_resumed);
         } else if change.resource == HOST_MAINTENANCES {
             self.note_maintenance(change);
         } else if REMEDIATIONS.contains(&change.resource) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Earlier, FailedMarks, ForeignCheck, LEASE_LASTS, LED_LIT_FOR, LeaseMark, LedMark, Leftovers,
-    MachineMark, MaintenanceAction as A, MaintenanceFacts, MaintenancePhase as P,
+    Earlier, Ends, FailedMarks, ForeignCheck, LEASE_LASTS, LED_LIT_FOR, LeaseMark, LedMark,
+    Leftovers, MachineMark, MaintenanceAction as A, MaintenanceFacts, MaintenancePhase as P,
     MaintenanceReason as R, MaintenanceTarget, Mark, RemediationSeen, Stage, TargetError, Wanted,
     decide, refused_by_check,
 };
@@ -54,6 +54,7 @@ fn seen(stage: Stage, deleting: bool) -> RemediationSeen {
         deleting,
         stage,
         outdated: false,
+        blocked: false,
         reason: "Because".into(),
         message: "it does".into(),
     }
@@ -342,7 +343,7 @@ fn time_counts_from_the_moment_the_host_can_be_worked_on() {
     late.wanted.until = Some(at(5));
     let d = decide(&late, at(6));
     assert_eq!((d.phase, d.reason), (P::Ended, R::TimeOver));
-    assert!(d.message.contains("before it could begin"), "{}", d.message);
+    assert!(d.message.contains("it had not begun"), "{}", d.message);
 }
 
 #[test]

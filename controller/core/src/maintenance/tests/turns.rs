@@ -6,7 +6,7 @@ fn another(has_begun: bool) -> Earlier {
     Earlier {
         name: "ns/first".into(),
         has_begun,
-        ends: Some(at(7200) + Duration::from_nanos(5)),
+        ends: Ends::At(at(7200) + Duration::from_nanos(5)),
     }
 }
 
@@ -33,7 +33,7 @@ fn second_maintenance_of_a_host_waits_and_sets_nothing() {
         );
     }
     f.earlier = Some(Earlier {
-        ends: None,
+        ends: Ends::ByDeletion,
         ..another(false)
     });
     let told = decide(&f, at(0)).message;
@@ -86,4 +86,30 @@ fn f9_mark_of_another_maintenance_is_neither_relied_on_nor_taken_back() {
     f.deleting = true;
     f.remediation = RemediationSeen::Absent;
     assert_eq!(decide(&f, at(1)).actions, [A::RemoveFinalizer]);
+}
+
+#[test]
+fn queue_says_what_really_ends_the_one_that_is_first() {
+    let told = |ends| {
+        let mut f = facts();
+        f.earlier = Some(Earlier {
+            ends,
+            ..another(true)
+        });
+        decide(&f, at(0)).message
+    };
+    let later = told(Ends::After(Duration::from_secs(7200)));
+    assert!(later.contains("7200 s after its host can be worked on, or when somebody deletes it"));
+    // Deleting it once more ends nothing.
+    let ends = told(Ends::Already {
+        reason: "MarkLeft".into(),
+    });
+    for part in [
+        "ends already",
+        "(MarkLeft)",
+        "explain maintenance first --namespace ns",
+    ] {
+        assert!(ends.contains(part), "{part} is missing in {ends}");
+    }
+    assert!(!ends.contains("deletes"), "{ends}");
 }

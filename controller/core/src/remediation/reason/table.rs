@@ -107,6 +107,13 @@ impl Reason {
                      this object), and a health check may act on the host"
                 ),
             ),
+            Self::CordonRemoved(what) => row(
+                Outside,
+                format_args!(
+                    "{what}. Until then no pod of it is evicted, and pods may be bound to it. Find who does that (kubectl get \
+                     node NAME --show-managed-fields --output yaml), or delete this object"
+                ),
+            ),
             Self::FailedWithPods(what) => row(
                 Rackhand,
                 format_args!(
@@ -407,6 +414,18 @@ impl Reason {
             Self::Withdrawn => row(
                 Rackhand,
                 format_args!("withdrawn before the power-off; nothing was switched"),
+            ),
+            Self::KeptOffUntilDeleted => row(
+                Rackhand,
+                format_args!(
+                    "the host was kept off until this object was deleted, as its strategy says; switching on and cleaning up"
+                ),
+            ),
+            Self::EmptiedUntilDeleted => row(
+                Rackhand,
+                format_args!(
+                    "the node was kept without pods until this object was deleted, as its strategy says; uncordoning it"
+                ),
             ),
             Self::WithdrawnAfterOff => row(
                 Rackhand,

@@ -382,16 +382,12 @@ impl Shell {
         self.evictions.answers.insert(uid, answer);
     }
 
-    /// Whether the Node with this UID was cordoned for this remediation before, as far as this process knows: somebody
-    /// else has removed that since.
+    /// How often somebody else has removed the cordon of the Node with this UID that was set for this remediation, not
+    /// counting what was long ago.
     #[must_use]
-    pub fn has_cordoned(&self, node: &str) -> bool {
-        let is_emptied = (self.state.as_ref()).is_some_and(|s| {
-            let recorded = s.cordoned.as_ref().is_some_and(|c| c.uid == node);
-            s.step == Step::Evicted && recorded
-        });
-        let cordon = Command::Cordon { node: node.into() };
-        is_emptied || self.completed.contains(&cordon)
+    pub fn cordon_removed(&self, node: &str) -> u32 {
+        let recorded = self.state.as_ref().and_then(|s| s.cordoned.as_ref());
+        recorded.map_or(0, |c| if c.uid == node { c.removed } else { 0 })
     }
 
     /// Records what was collected before the power-off.

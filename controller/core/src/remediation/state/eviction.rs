@@ -1,6 +1,6 @@
 //! What is recorded about pods that are to leave a host that is still on.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,21 @@ pub struct CordonedNode {
     pub name: String,
     /// `metadata.uid`. A later Node of the same name is not uncordoned.
     pub uid: String,
+    /// Whether the cordon was seen on the Node since it was recorded last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub seen: bool,
+    /// How often somebody else has removed it, each time within [`CALM`] after the last time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub removed: u32,
+    /// When it was recorded the last time that it is to be set again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again: Option<Timestamp>,
 }
+
+/// Time without a removal after which earlier ones do not count any more.
+const CALM: Duration = Duration::from_secs(1800);
+/// Pauses, in seconds, between setting a cordon again and the next time, while somebody else goes on removing it.
+const PAUSES: [u64; 4] = [10, 30, 90, 300];
 
 impl CordonedNode {
     /// The Node as observed now.
@@ -81,6 +95,41 @@ impl CordonedNode {
         Self {
             name: node.name.clone(),
             uid: node.uid.clone(),
+            seen: false,
+            removed: 0,
+            again: None,
         }
     }
+
+    /// How often it was removed, as far as that counts now.
+    fn counted(&self, now: Timestamp) -> u32 {
+        let is_old = (self.again).is_none_or(|at| plus(at, CALM) <= now || at > now);
+        if is_old { 0 } else { self.removed }
+    }
+
+    /// When a cordon that was removed is set again: at once the first time, then after longer and longer pauses. Nobody
+    /// wins by writing faster, and the API server does not pay for it.
+    pub(in crate::remediation) fn due(&self, now: Timestamp) -> Timestamp {
+        let times = usize::try_from(self.counted(now)).unwrap_or(usize::MAX);
+        let pause = match times {
+            0 => return now,
+            _ => PAUSES.get(times - 1).or(PAUSES.last()),
+        };
+        let pause = Duration::from_secs(pause.copied().unwrap_or_default());
+        self.again.map_or(now, |at| plus(at, pause))
+    }
+
+    /// It was removed, and is set again now.
+    pub(in crate::remediation) fn again(&self, now: Timestamp) -> Self {
+        Self {
+            seen: false,
+            removed: self.counted(now).saturating_add(1),
+            again: Some(now),
+            ..self.clone()
+        }
+    }
+}
+
+fn plus(at: Timestamp, time: Duration) -> Timestamp {
+    at.checked_add(time).unwrap_or(Timestamp::MAX)
 }

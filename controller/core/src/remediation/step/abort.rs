@@ -90,6 +90,13 @@ impl StepContext<'_> {
             None if reason == Reason::Withdrawn => {
                 self.finish(s, reason, RemediationOutcome::Withdrawn)
             }
+            None if reason == Reason::EmptiedUntilDeleted => {
+                let outcome = match self.node().is_some_and(|node| node.ready) {
+                    true => RemediationOutcome::Succeeded,
+                    false => RemediationOutcome::Withdrawn,
+                };
+                self.finish(s, reason, outcome)
+            }
             None if s.refused_entry.as_ref().is_some_and(|r| r.reason == reason)
                 && self.withdrawn().is_none() =>
             {

@@ -72,12 +72,18 @@ impl StepContext<'_> {
         {
             return Some(d);
         }
-        (node.taint == Taint::Absent).then(|| {
+        if node.taint == Taint::Absent {
             // The taint was removed: back to Tainting, which proves off first.
             let mut s = s.clone();
             s.attempt.taint = Some(TaintOwner::Us);
-            self.to(s, Step::Tainting, Reason::Tainting)
-        })
+            return Some(self.to(s, Step::Tainting, Reason::Tainting));
+        }
+        // A Node that was cordoned stays so until its host is back.
+        let was_cordoned = (s.cordoned.as_ref()).is_some_and(|of| of.uid == node.uid);
+        let reason = s.failed().cloned().unwrap_or(Reason::Fenced);
+        was_cordoned
+            .then(|| self.cordon_now(s, node, &reason))
+            .flatten()
     }
 
     fn power_on_withdrawn(&self, mut s: State) -> Decision {
@@ -88,7 +94,12 @@ impl StepContext<'_> {
         if let Some(why) = self.wanted_off_by_others() {
             return self.abort(s, why);
         }
-        s.attempt.end_reason = Some(Reason::WithdrawnAfterOff);
-        self.power_on_next(s, Reason::WithdrawnAfterOff)
+        // What a host is kept off for by strategy ends with the object; one that has failed was to come back.
+        let why = match s.failed() {
+            Some(_) => Reason::WithdrawnAfterOff,
+            None => Reason::KeptOffUntilDeleted,
+        };
+        s.attempt.end_reason = Some(why.clone());
+        self.power_on_next(s, why)
     }
 }

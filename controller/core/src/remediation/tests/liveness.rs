@@ -270,6 +270,9 @@ pub(super) fn random_state(r: &mut Rng) -> State {
     s.cordoned = r.one_in(2).then(|| CordonedNode {
         name: "node-7".into(),
         uid: r.pick(&["n7", "n6"]).into(),
+        seen: r.one_in(2),
+        removed: r.pick(&[0, 0, 1, 7]),
+        again: r.one_in(2).then(|| at(r.time())),
     });
     s.attempt.eviction = (!r.one_in(4)).then(|| {
         Box::new(Eviction {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use rackhand_core::{
-    maintenance::{FailedMarks, LeaseMark, Mark},
+    maintenance::{FailedMarks, LeaseMark, MaintenanceWarning, Mark},
     remediation::HostRef,
 };
 
@@ -43,9 +43,22 @@ pub(super) struct Memory {
     pub(super) evicted: Option<u32>,
     /// The host as its remediation has recorded it.
     pub(super) host: Option<HostRef>,
+    /// The reasons of the warnings that stand, and have been sent.
+    warned: BTreeSet<String>,
 }
 
 impl Memory {
+    /// The warnings that are not sent yet. One that is over, and comes again, is a new one.
+    pub(super) fn new_warnings<'a>(
+        &mut self,
+        warnings: &'a [MaintenanceWarning],
+    ) -> Vec<&'a MaintenanceWarning> {
+        let is_new = |w: &&MaintenanceWarning| !self.warned.contains(&w.reason);
+        let new = warnings.iter().filter(is_new).collect();
+        self.warned = warnings.iter().map(|w| w.reason.clone()).collect();
+        new
+    }
+
     /// Whether a change of a mark failed so recently that it is not tried again yet.
     pub(super) fn has_failed(&self, change: (Mark, Change), now: Timestamp) -> bool {
         let failed = self.failed.get(&change);
@@ -95,5 +108,25 @@ impl Memories {
     pub(super) fn retain<'a>(&mut self, uids: impl Iterator<Item = &'a str>) {
         let known: BTreeSet<&str> = uids.collect();
         self.0.retain(|uid, _| known.contains(uid.as_str()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warning_is_sent_once_until_it_is_over() {
+        let mut memory = Memory::default();
+        let one = |reason: &str| MaintenanceWarning {
+            reason: reason.into(),
+            message: "m".into(),
+        };
+        let both = [one("NodeLeaseTaken"), one("SilentHostLeftOn")];
+        assert_eq!(memory.new_warnings(&both[..1]).len(), 1);
+        assert_eq!(memory.new_warnings(&both), [&both[1]]);
+        assert!(memory.new_warnings(&both).is_empty());
+        assert!(memory.new_warnings(&[]).is_empty());
+        assert_eq!(memory.new_warnings(&both).len(), 2);
     }
 }

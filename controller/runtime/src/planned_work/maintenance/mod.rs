@@ -134,8 +134,10 @@ async fn turn(
     let renewals = decision.take_renewals(&stored.status.in_place);
     let renewed = act::act(context, memory, (key, stored), &seen, &renewals, now).await;
     if wanted != stored.status {
-        status::write(context, key, object, &stored.status, &wanted).await?;
+        let new = (&wanted, decision.reason);
+        status::write(context, key, object, &stored.status, new).await?;
     }
+    status::warn(context, memory, object, &decision.warnings);
     let done = act::act(
         context,
         memory,

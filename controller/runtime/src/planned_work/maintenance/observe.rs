@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use rackhand_api::names::{
-    CAPI_PAUSED_ANNOTATION, MAINTENANCE_ANNOTATION, SKIP_REMEDIATION_ANNOTATION, groups, kinds,
+    CAPI_PAUSED_ANNOTATION, MAINTENANCE_ANNOTATION, SKIP_REMEDIATION_ANNOTATION,
+    conditions::BLOCKED, groups, kinds,
 };
 use rackhand_core::{
     maintenance::{
@@ -255,9 +256,17 @@ fn present(
         deleting: entry.object.metadata.deletion_timestamp.is_some(),
         stage: stage(state.as_ref(), &reason),
         outdated: false,
+        blocked: is_blocked(&entry.object.data),
         reason,
         message: text("message").unwrap_or_else(|| "it has just been created".into()),
     }
+}
+
+/// Whether the status of a remediation says that somebody has to do something.
+fn is_blocked(data: &serde_json::Value) -> bool {
+    let conditions = data["status"]["conditions"].as_array();
+    let mut all = conditions.into_iter().flatten();
+    all.any(|condition| condition["type"] == BLOCKED && condition["status"] == "True")
 }
 
 /// What is there of the remediation although it is gone.

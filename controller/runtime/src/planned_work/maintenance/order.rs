@@ -1,9 +1,9 @@
 //! What each maintenance is about, and in which order those of one host go.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
-use rackhand_core::maintenance::{Claim, Earlier, Place, earlier};
+use rackhand_core::maintenance::{Claim, Earlier, Ends, MaintenancePhase, Place, earlier};
 
 use super::{Maintenances, memory::Memories, observe::subject_of, resolve::Subject};
 use crate::store::{maintenance::StoredMaintenance, object::Key};
@@ -46,7 +46,20 @@ impl Order {
 
 fn claim(key: &Key, stored: &StoredMaintenance, place: Place) -> Claim {
     let status = &stored.status;
-    let until = stored.spec.as_ref().ok().and_then(|(spec, _)| spec.until);
+    let spec = stored.spec.as_ref().ok().map(|(spec, _)| spec);
+    let is_ending = stored.meta.deleted.is_some()
+        || status.ending.is_some()
+        || status.phase == MaintenancePhase::Ending;
+    let until = status.ends_at.or(spec.and_then(|spec| spec.until));
+    let lasts = spec.and_then(|spec| u64::try_from(spec.duration_seconds?).ok());
+    let ends = match (until, lasts) {
+        _ if is_ending => Ends::Already {
+            reason: status.reason.clone().unwrap_or_else(|| "Ending".into()),
+        },
+        (Some(at), _) => Ends::At(at),
+        (None, Some(seconds)) => Ends::After(Duration::from_secs(seconds)),
+        (None, None) => Ends::ByDeletion,
+    };
     Claim {
         name: key.to_string(),
         uid: stored.meta.uid.clone(),
@@ -54,7 +67,7 @@ fn claim(key: &Key, stored: &StoredMaintenance, place: Place) -> Claim {
         has_begun: status.begun
             || status.marked
             || status.in_place.iter().any(|mark| mark.is_heeded()),
-        ends: status.ends_at.or(until),
+        ends,
         place,
     }
 }
@@ -93,7 +106,8 @@ mod tests {
         let waits = claim_with(&json!({ "phase": "Pending", "inPlace": ["Remediation"] }));
         assert!(!waits.has_begun && waits.name == "ns/m" && waits.uid == "u");
         assert_eq!(waits.created.to_string(), "2026-03-01T10:00:00Z");
-        assert_eq!(waits.ends.unwrap().to_string(), "2026-03-01T12:00:00Z");
+        let at = |time: &str| Ends::At(time.parse().unwrap());
+        assert_eq!(waits.ends, at("2026-03-01T12:00:00Z"));
         for status in [
             json!({ "inPlace": ["SkipRemediation"] }),
             json!({ "inPlace": ["Lease"] }),
@@ -103,6 +117,9 @@ mod tests {
             assert!(claim_with(&status).has_begun, "{status}");
         }
         let parked = claim_with(&json!({ "endsAt": "2026-03-01T11:00:00Z" }));
-        assert_eq!(parked.ends.unwrap().to_string(), "2026-03-01T11:00:00Z");
+        assert_eq!(parked.ends, at("2026-03-01T11:00:00Z"));
+        let ending = json!({ "phase": "Ending", "reason": "MarkLeft", "ending": "Deleted" });
+        let reason = "MarkLeft".to_owned();
+        assert_eq!(claim_with(&ending).ends, Ends::Already { reason });
     }
 }

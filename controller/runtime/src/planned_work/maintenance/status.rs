@@ -10,12 +10,14 @@ use rackhand_api::{
     names::conditions::{BLOCKED, PARKED},
 };
 use rackhand_core::{
-    maintenance::{MaintenanceDecision, MaintenancePhase, MaintenanceReason, Mark},
+    maintenance::{
+        MaintenanceDecision, MaintenancePhase, MaintenanceReason, MaintenanceWarning, Mark,
+    },
     values::time::whole_second,
 };
 use serde_json::{Value, json};
 
-use super::{Maintenances, observe::Seen};
+use super::{Maintenances, memory::Memory, observe::Seen};
 use crate::store::{
     api::{ApiError, optional},
     object::{Key, Kind, api},
@@ -40,7 +42,7 @@ pub(super) fn status(
     let reason = d.reason.label();
     let conditions = [
         (PARKED, d.phase == MaintenancePhase::Parked),
-        (BLOCKED, is_blocked(d.reason)),
+        (BLOCKED, is_blocked(d)),
     ]
     .map(|(name, holds)| condition(old, name, holds, (reason, &message), generation, now));
     let cluster = subject
@@ -82,7 +84,12 @@ pub(super) fn status(
 }
 
 /// Whether a person has to act before it goes on.
-fn is_blocked(reason: MaintenanceReason) -> bool {
+fn is_blocked(d: &MaintenanceDecision) -> bool {
+    stops(d.reason) || !d.warnings.is_empty()
+}
+
+/// Whether a person has to act because of this reason.
+fn stops(reason: MaintenanceReason) -> bool {
     matches!(
         reason,
         MaintenanceReason::TargetNotFound
@@ -92,7 +99,21 @@ fn is_blocked(reason: MaintenanceReason) -> bool {
             | MaintenanceReason::TaintLeft
             | MaintenanceReason::HoldLeft
             | MaintenanceReason::MarkLeft
+            | MaintenanceReason::AnnotationLeft
     )
+}
+
+/// Sends what a decision warns of as Events of the maintenance, each once until it is over.
+pub(super) fn warn(
+    context: &Maintenances,
+    memory: &mut Memory,
+    object: &DynamicObject,
+    warnings: &[MaintenanceWarning],
+) {
+    for warning in memory.new_warnings(warnings) {
+        let event = format!("Maintenance{}", warning.reason);
+        context.events.send(object, true, &event, &warning.message);
+    }
 }
 
 fn condition(
@@ -122,13 +143,13 @@ fn shortened(text: &str) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-/// Writes a status, with an Event if the phase has changed.
+/// Writes the status after a decision with this reason, with an Event if the phase has changed.
 pub(super) async fn write(
     context: &Maintenances,
     key: &Key,
     object: &DynamicObject,
     old: &HostMaintenanceStatus,
-    new: &HostMaintenanceStatus,
+    (new, decided): (&HostMaintenanceStatus, MaintenanceReason),
 ) -> Result<(), ApiError> {
     let what = format!("status of HostMaintenance {key}");
     let resource = context
@@ -167,11 +188,7 @@ pub(super) async fn write(
         new.message.as_deref().unwrap_or_default(),
     );
     if old.phase != new.phase || old.reason != new.reason {
-        let warning = new.phase == MaintenancePhase::Failed
-            || new
-                .conditions
-                .iter()
-                .any(|c| c.condition_type == BLOCKED && c.status == ConditionStatus::True);
+        let warning = new.phase == MaintenancePhase::Failed || stops(decided);
         let event = match new.phase {
             MaintenancePhase::Ended | MaintenancePhase::Failed => {
                 format!("Maintenance{:?}", new.phase)

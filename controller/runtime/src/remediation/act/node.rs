@@ -142,15 +142,20 @@ pub(super) async fn set_cordon(
     let name = target.facts.name.clone();
     let body = cordon_patch(&target.node, on.then_some(&*scope.uid));
     let operation = if on { "cordon" } else { "uncordon" };
-    let again = on && memory.shell.has_cordoned(uid);
+    let removed = memory.shell.cordon_removed(uid);
+    let again = on && removed > 0;
     patch_node(scope, memory, target, operation, body, || Ok(())).await?;
     let (reason, message) = match (on, again) {
         (true, false) => ("Cordoned", format!("cordoned node {name}")),
         (true, true) => (
             "CordonedAgain",
             format!(
-                "somebody has uncordoned node {name}, which is kept without pods: cordoned it again; to let pods be bound to \
-                 it, end the maintenance, or delete this object"
+                "somebody has uncordoned node {name}, which is kept without pods: cordoned it again ({}); each further time \
+                 that is done later. To let pods be bound to it, end the maintenance, or delete this object",
+                match removed {
+                    1 => "once".to_owned(),
+                    times => format!("{times} times"),
+                }
             ),
         ),
         (false, _) => ("Uncordoned", format!("uncordoned node {name}")),

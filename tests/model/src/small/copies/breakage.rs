@@ -16,10 +16,21 @@ pub enum Breakage {
     Forged,
     /// The state that a moved object displays counts.
     Moved,
+    /// A first write replaces the record that is there.
+    UnreadOverwritten,
+    /// More than the first write rests on a record that was taken for absent.
+    UnreadTrusted,
 }
 
 impl OnPurpose for Breakage {
-    const EVERY: &'static [Self] = &[Self::Replayed, Self::Foreign, Self::Forged, Self::Moved];
+    const EVERY: &'static [Self] = &[
+        Self::Replayed,
+        Self::Foreign,
+        Self::Forged,
+        Self::Moved,
+        Self::UnreadOverwritten,
+        Self::UnreadTrusted,
+    ];
 
     fn words(self) -> &'static str {
         match self {
@@ -27,6 +38,8 @@ impl OnPurpose for Breakage {
             Self::Foreign => "the displayed state of another object is believed",
             Self::Forged => "a forged displayed state is believed",
             Self::Moved => "the displayed state of a moved object is believed",
+            Self::UnreadOverwritten => "a first write replaces an older record",
+            Self::UnreadTrusted => "a command rests on a record that was not read",
         }
     }
 
@@ -43,6 +56,7 @@ impl Breakage {
             Self::Foreign => Origin::Foreign,
             Self::Forged => Origin::Forged,
             Self::Moved => Origin::Moved,
+            Self::UnreadOverwritten | Self::UnreadTrusted => return None,
         };
         let copy = world.copy.as_ref().filter(|copy| copy.origin == origin);
         copy.map(|copy| copy.state.clone())

@@ -4,7 +4,9 @@
 //!
 //! Only Rackhand writes the record of a state (`World::record`). Everything else can be replaced at any time: the copy
 //! in the object by an older one, by that of another object, or by a forged one; and the object can be moved, by which it
-//! has another UID and no record, while hold key, taint and copy stay. Commands have their effect at once and nothing
+//! has another UID and no record, while hold key, taint and copy stay. A controller that starts takes the record for
+//! absent if neither the object nor its watch shows one, and its first write tells ([`rackhand_core::remediation::Shell`]).
+//! Commands have their effect at once and nothing
 //! else fails: other worlds are about that.
 
 use stateright::Property;

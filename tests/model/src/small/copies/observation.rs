@@ -54,7 +54,7 @@ impl World {
                 made_by_check: None,
                 checked: None,
                 uid: uid(self.object).into(),
-                deleting: false,
+                deleting: self.deleting,
                 timed_out: false,
                 given_up_at: None,
                 by_node: true,

@@ -7,7 +7,7 @@ use std::{
 
 use rackhand_core::remediation::{
     Command, CommandTaken, Decision, Mode, Next, OffEvidence, OffProof, PinnedNode, PowerState,
-    State, Step, TaintOwner, step,
+    Shell, State, Step, TaintOwner, Unread, step,
 };
 
 use super::{
@@ -116,6 +116,12 @@ pub struct World {
     cycled: bool,
     budget: u8,
     done: bool,
+    /// What the process remembers of the record.
+    shell: Shell,
+    /// The watch of the process shows no record, whether there is one or not.
+    lags: bool,
+    /// The object is being deleted, and somebody else's finalizer keeps it.
+    pub(super) deleting: bool,
     /// What went wrong.
     pub wrong: Option<Wrong>,
 }
@@ -149,6 +155,11 @@ pub enum Action {
     Key,
     /// The object is moved.
     Move,
+    /// Somebody writes the object anew, without finalizer and displayed state, and the controller starts again. Its watch
+    /// shows no record yet.
+    Restart,
+    /// Somebody deletes the object before the record is read.
+    Delete,
 }
 
 impl World {
@@ -179,6 +190,9 @@ impl World {
             cycled: false,
             budget,
             done: false,
+            shell: Shell::new(uid(1)),
+            lags: false,
+            deleting: false,
             wrong: None,
         }
     }
@@ -222,6 +236,8 @@ impl World {
         }
         add(tampers && self.keys.is_empty(), Action::Key);
         add(tampers && self.object == 1 && !self.done, Action::Move);
+        add(tampers && !self.done, Action::Restart);
+        add(self.lags && !self.deleting, Action::Delete);
         all
     }
 
@@ -250,6 +266,13 @@ impl World {
                 self.keys.insert(FOREIGN);
             }
             Action::Move => self.move_object(),
+            Action::Restart => {
+                self.budget -= 1;
+                (self.shell, self.lags) = (Shell::new(uid(self.object)), true);
+                (self.finalizer, self.copy) = (false, None);
+                self.completed.clear();
+            }
+            Action::Delete => self.deleting = true,
         }
     }
 
@@ -268,19 +291,52 @@ impl World {
         }
         (self.proven, self.cycled, self.agent_holds) = (false, false, None);
         self.completed.clear();
+        self.shell = Shell::new(uid(2));
+    }
+
+    /// Reads the record, or takes it for absent where nothing tells of one, as a controller does.
+    fn load(&mut self) {
+        if self.shell.loaded {
+            return;
+        }
+        let shows_none = self.lags || self.record.is_none();
+        let is_new = !self.finalizer && self.copy.is_none() && shows_none;
+        if !(is_new && self.shell.assume_unrecorded())
+            && self.shell.read_state(Ok(self.record.clone())).is_ok()
+        {
+            self.lags = false;
+        }
     }
 
     fn decide(&self, breakage: Option<Breakage>) -> Decision {
         let believed = breakage.and_then(|breakage| breakage.believed(self));
-        let state = believed.or_else(|| self.record.clone());
+        let state = believed.or_else(|| match self.shell.loaded {
+            true => self.shell.state.clone(),
+            false => self.record.clone(),
+        });
         step(&self.observe(state.as_ref()), state.as_ref(), NOW)
     }
 
     fn work(&mut self, breakage: Option<Breakage>) {
+        self.load();
         let d = self.decide(breakage);
+        let creates = self.shell.unread == Unread::Assumed && self.shell.state.is_none();
+        if self.shell.rests_on_unread(Some(&d)) && breakage != Some(Breakage::UnreadTrusted) {
+            return;
+        }
         match d.next {
+            // The API server creates no second one of that name.
+            Next::Write
+                if creates
+                    && self.record.is_some()
+                    && breakage != Some(Breakage::UnreadOverwritten) =>
+            {
+                self.shell.write_failed();
+            }
             Next::Write => {
                 self.completed.clear();
+                self.shell.written(Some(&d.state));
+                self.lags = false;
                 self.copy = Some(Displayed {
                     origin: Origin::Controller,
                     state: d.state.clone(),
@@ -303,7 +359,12 @@ impl World {
         let passed: Duration = until(at);
         self.read = None;
         let copy = self.copy.as_mut().map(|copy| &mut copy.state);
-        let states = [self.record.as_mut(), copy, self.kept.as_mut()];
+        let states = [
+            self.record.as_mut(),
+            copy,
+            self.kept.as_mut(),
+            self.shell.state.as_mut(),
+        ];
         for state in states.into_iter().flatten() {
             shift_state(state, passed);
         }
@@ -357,7 +418,9 @@ impl World {
     }
 
     fn come_on(&mut self) {
-        self.judge(self.bound, Wrong::EarlyOn);
+        // What is withdrawn before the taint has moved nothing, and its pods start where they were.
+        let is_undone = self.deleting && !self.taint;
+        self.judge(self.bound && !is_undone, Wrong::EarlyOn);
         self.judge(!self.proven, Wrong::Unproven);
         (self.on, self.cycled, self.proven) = (true, true, false);
         (self.read, self.agent_holds, self.booting) = (None, None, true);

@@ -35,6 +35,10 @@ pub enum Breakage {
     MarksUnsaid,
     /// The cordon of a remediation that is gone is not looked at.
     CordonIgnored,
+    /// While the Nodes of the controller's own cluster are not read, no Lease counts.
+    UnreadUnused,
+    /// What is not recorded yet is set as if it were only renewed.
+    SetUnrecorded,
 }
 
 impl OnPurpose for Breakage {
@@ -54,6 +58,8 @@ impl OnPurpose for Breakage {
         Self::FailureForgotten,
         Self::MarksUnsaid,
         Self::CordonIgnored,
+        Self::UnreadUnused,
+        Self::SetUnrecorded,
     ];
 
     fn words(self) -> &'static str {
@@ -73,6 +79,8 @@ impl OnPurpose for Breakage {
             Self::FailureForgotten => "a mark cannot be taken back, and nothing says so",
             Self::MarksUnsaid => "checks are said to act as ever while a mark is left",
             Self::CordonIgnored => "a maintenance is over while its cordon stands",
+            Self::UnreadUnused => "a maintenance begins without a Lease while no Node is read",
+            Self::SetUnrecorded => "a mark is set before the status lists it",
         }
     }
 

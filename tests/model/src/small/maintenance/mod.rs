@@ -74,6 +74,9 @@ impl Small for World {
             Property::always("what checks do is told as it is", |_, w: &World| {
                 w.wrong != Some(Wrong::OppositeSaid)
             }),
+            Property::always("F9: a mark is recorded before it is set", |_, w: &World| {
+                w.wrong != Some(Wrong::SetUnrecorded)
+            }),
             Property::sometimes("the second parks after the first", |_, w: &World| {
                 w.is_second_parked()
             }),

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use rackhand_core::maintenance::{
-    ChecksDo, Claim, Earlier, FailedMarks, LEASE_LASTS, LeaseMark, LedMark, Leftovers, MachineMark,
-    MaintenanceAction, MaintenanceDecision, MaintenanceFacts, MaintenancePhase, MaintenanceReason,
-    MaintenanceRecord, Mark, Place, RemediationSeen, Stage, Wanted, checks_do, decide, earlier,
-    machine_mark, skip_value,
+    ChecksDo, Claim, Earlier, Ends, FailedMarks, LEASE_LASTS, LeaseMark, LedMark, Leftovers,
+    MachineMark, MaintenanceAction, MaintenanceDecision, MaintenanceFacts, MaintenancePhase,
+    MaintenanceReason, MaintenanceRecord, Mark, Place, RemediationSeen, Stage, Wanted, checks_do,
+    decide, earlier, machine_mark, skip_value,
 };
 
 use super::{
@@ -42,7 +42,7 @@ pub(super) struct Side {
     pub(super) record: MaintenanceRecord,
     pub(super) phase: MaintenancePhase,
     reason: MaintenanceReason,
-    in_place: Vec<Mark>,
+    pub(super) in_place: Vec<Mark>,
     led_until: Option<u64>,
     pub(super) remediation: Option<Remediation>,
     /// Whether the controller has seen a remediation that had begun.
@@ -139,7 +139,8 @@ impl Side {
             Some(Breakage::MarksUnsaid) => &[],
             _ => &self.in_place,
         };
-        let said = checks_do(self.phase, self.record.marked, in_place);
+        let reason = Some(self.reason.label());
+        let said = checks_do(self.phase, reason, self.record.marked, in_place);
         matches!(said, ChecksDo::Act | ChecksDo::ActUntilItBegins)
     }
 
@@ -184,7 +185,7 @@ impl World {
                 created: after(u64::try_from(number).unwrap_or_default()),
                 has_begun: side.has_something_in_place()
                     && breakage != Some(Breakage::BegunOvertaken),
-                ends: None,
+                ends: Ends::ByDeletion,
                 place,
             })
         };
@@ -211,8 +212,23 @@ impl World {
         }
     }
 
-    fn lease_mark(&self, of: usize) -> LeaseMark {
+    /// The Lease as the controller sees it. Where the Nodes of its own cluster are not read, it does not know whether the
+    /// Lease counts, unless the status lists it.
+    fn lease_mark(&self, of: usize, breakage: Option<Breakage>) -> LeaseMark {
         let until = |renewed: u64| after(renewed + LEASE_LASTS.as_secs());
+        let side = &self.sides[of];
+        let is_listed = side.object.is_none() || side.in_place.contains(&Mark::Lease);
+        match (self.unread, breakage) {
+            _ if !self.leases || is_listed => {}
+            (Some(_), Some(Breakage::UnreadUnused)) => return LeaseMark::NotUsed,
+            (Some(since), _) => {
+                return LeaseMark::Unread {
+                    why: "no watch".into(),
+                    expires: until(since),
+                };
+            }
+            (None, _) => {}
+        }
         match self.lease {
             _ if !self.leases => LeaseMark::NotUsed,
             Some((holder, renewed)) if holder == of => LeaseMark::Ours {
@@ -281,12 +297,13 @@ impl World {
                         (_, stage) => stage,
                     },
                     outdated: false,
+                    blocked: false,
                     reason: "R".into(),
                     message: "m".into(),
                 },
             },
             machine: self.machine(of, breakage),
-            lease: self.lease_mark(of),
+            lease: self.lease_mark(of, breakage),
             led: LedMark {
                 lit: side.lit.map(after),
                 until: side.led_until.map(after),
@@ -315,7 +332,10 @@ impl World {
         let Some(facts) = self.facts(of, breakage) else {
             return;
         };
-        let decision = decide(&facts, self.now());
+        let mut decision = decide(&facts, self.now());
+        for renewal in self.take_renewals(of, &mut decision, breakage) {
+            self.carry_out(of, renewal, breakage);
+        }
         self.write(of, &decision, breakage);
         for (number, action) in decision.actions.iter().take(most).enumerate() {
             if fails != Some(number) {
@@ -326,6 +346,31 @@ impl World {
         if side.object.is_none() && decision.record.over {
             side.orphan = None;
         }
+    }
+
+    /// One evaluation whose record is not written: only what is recorded already is renewed.
+    pub(super) fn turn_unwritten(&mut self, of: usize, breakage: Option<Breakage>) {
+        let Some(facts) = self.facts(of, breakage) else {
+            return;
+        };
+        let mut decision = decide(&facts, self.now());
+        for renewal in self.take_renewals(of, &mut decision, breakage) {
+            self.carry_out(of, renewal, breakage);
+        }
+    }
+
+    /// What is done before the record is written.
+    fn take_renewals(
+        &self,
+        of: usize,
+        decision: &mut MaintenanceDecision,
+        breakage: Option<Breakage>,
+    ) -> Vec<MaintenanceAction> {
+        let recorded: &[Mark] = match breakage {
+            Some(Breakage::SetUnrecorded) => &[Mark::SkipRemediation, Mark::Lease],
+            _ => &self.sides[of].in_place,
+        };
+        decision.take_renewals(recorded)
     }
 
     fn write(&mut self, of: usize, decision: &MaintenanceDecision, breakage: Option<Breakage>) {

@@ -33,6 +33,8 @@ pub enum Wrong {
     Unsaid,
     /// A mark is there, and it is said that health checks act as ever.
     OppositeSaid,
+    /// A mark was set that the status did not list before.
+    SetUnrecorded,
 }
 
 /// Whose annotation is on the Machine.
@@ -58,6 +60,8 @@ pub struct World {
     pub(super) lease: Option<(usize, u64)>,
     /// Whether the API server refuses that marks are taken back.
     pub(super) refused: bool,
+    /// Since when the Nodes of the controller's own cluster are not read, in seconds.
+    pub(super) unread: Option<u64>,
     /// Faults that may still happen.
     pub(super) budget: u8,
     /// What went wrong.
@@ -93,6 +97,12 @@ pub enum Action {
     Refuse,
     /// It does not any more.
     Permit,
+    /// The status cannot be written in a turn of the controller.
+    Unwritten(usize),
+    /// From now on the Nodes of the controller's own cluster cannot be read.
+    Unread,
+    /// They can be read again.
+    Read,
     /// Time passes.
     Time,
 }
@@ -108,6 +118,8 @@ impl Action {
                 | Self::Withdraw(_)
                 | Self::Strip(_)
                 | Self::Refuse
+                | Self::Unwritten(_)
+                | Self::Unread
         )
     }
 }
@@ -125,6 +137,7 @@ impl World {
             },
             lease: None,
             refused: false,
+            unread: None,
             budget,
             wrong: None,
         }
@@ -173,6 +186,9 @@ impl World {
             }
             all.extend((0..3).map(|which| Action::Fail(of, which)));
             all.push(Action::Abort(of));
+            if side.object.is_some() {
+                all.push(Action::Unwritten(of));
+            }
             if side.remediation.is_some() {
                 all.extend([Action::Withdraw(of), Action::Strip(of)]);
             }
@@ -181,6 +197,11 @@ impl World {
             all.push(Action::Permit);
         } else if self.budget > 0 {
             all.push(Action::Refuse);
+        }
+        if self.unread.is_some() {
+            all.push(Action::Read);
+        } else if self.budget > 0 && self.leases && is_one {
+            all.push(Action::Unread);
         }
         if is_one && self.time < STEPS {
             all.push(Action::Time);
@@ -218,6 +239,9 @@ impl World {
             Action::Resolve(of) => self.sides[of].is_resolved = true,
             Action::Refuse => self.refused = true,
             Action::Permit => self.refused = false,
+            Action::Unwritten(of) => self.turn_unwritten(of, breakage),
+            Action::Unread => self.unread = Some(self.seconds()),
+            Action::Read => self.unread = None,
             Action::Time => self.time = self.time.saturating_add(1),
         }
         self.judge(breakage);
@@ -339,7 +363,7 @@ impl World {
     /// Whether it ends from here, if it is to end and nothing fails any more.
     pub(super) fn ends(&self, breakage: Option<Breakage>) -> bool {
         let mut world = self.clone();
-        world.refused = false;
+        (world.refused, world.unread) = (false, None);
         for side in &mut world.sides {
             if let Some(Object { deleting, .. }) = &mut side.object {
                 *deleting = true;
@@ -372,6 +396,9 @@ impl World {
         let side = &mut self.sides[of];
         if side.remediation.is_some_and(|r| r.stage == Stage::Waiting) {
             self.wrong = Some(Wrong::MarkedTooEarly);
+        }
+        if side.object.is_some() && !side.in_place.contains(&mark) {
+            self.wrong = Some(Wrong::SetUnrecorded);
         }
         match mark {
             Mark::SkipRemediation => self.skip = Skip::Of(of),

@@ -3,12 +3,13 @@
 
 use std::{
     fs,
+    net::TcpListener,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use parking_lot::Mutex;
 use rackhand_tests::{
     cluster::{ControlPlane, Parts},
@@ -16,7 +17,7 @@ use rackhand_tests::{
     process::{Process, free_port},
     rack::{PowerTimings, Rack, RackConfig},
     repository::root,
-    stage::{binaries, wait_until},
+    stage::binaries,
 };
 use secrecy::SecretString;
 
@@ -30,6 +31,8 @@ pub const HOST: &str = "node-7";
 const PASSWORD: &str = "PASSWORD";
 /// How long a command may take, and a program to be ready.
 pub const LONG: Duration = Duration::from_secs(150);
+/// How often a socket is looked for.
+const POLL: Duration = Duration::from_millis(50);
 /// Where systemd puts what its unit for the agent loads.
 const CREDENTIALS: &str = "/run/credentials/rackhand-agent.service";
 /// The folder in which a page's commands run, as a reader would be in this repository.
@@ -43,6 +46,8 @@ pub struct PageFixture {
     pki: Pki,
     world: World,
     agent_port: u16,
+    /// Keeps the port from others until the agent is started, minutes after the page was told of it.
+    reserved: Mutex<Option<TcpListener>>,
     pub(super) dir: PathBuf,
 }
 
@@ -64,13 +69,15 @@ impl PageFixture {
             };
         });
         let rack = Rack::bare(config, Some(&pki)).await?;
+        let agent_port = free_port()?;
         let fixture = Self {
             processes: Mutex::default(),
             rack,
             plane,
             pki,
             world,
-            agent_port: free_port()?,
+            agent_port,
+            reserved: Mutex::new(Some(TcpListener::bind(("0.0.0.0", agent_port))?)),
             dir: dir.to_owned(),
         };
         fixture.make_folders()?;
@@ -243,17 +250,24 @@ impl PageFixture {
         let credentials = self.load_credentials()?.display().to_string();
         let mut environment = self.environment();
         environment.push(("CREDENTIALS_DIRECTORY".to_owned(), credentials));
-        let process = Process::start("agent", &command, &environment, &self.dir)?;
-        self.keep(process);
+        drop(self.reserved.lock().take());
+        let mut process = Process::start("agent", &command, &environment, &self.dir)?;
         let socket = self.dir.join("run/agent.sock");
-        wait_until("the agent is there", LONG, || async {
-            Ok(if socket.exists() {
-                Ok(())
-            } else {
-                Err("no socket".to_owned())
-            })
-        })
-        .await
+        let begun = Instant::now();
+        // It ends at once if its configuration, a file or its port cannot be used.
+        while !socket.exists() {
+            let ended = process.ended();
+            if ended.is_some() || begun.elapsed() > LONG {
+                let log = process.log_tail();
+                bail!(
+                    "the agent has no socket {}: {ended:?}\n{log}",
+                    socket.display()
+                );
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        self.keep(process);
+        Ok(())
     }
 
     /// What `LoadCredential=` of the unit does.

@@ -1,6 +1,7 @@
 //! The life of a maintenance, by what it names and by what happens to its host.
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Node;
 use kube::{Api, ResourceExt};
 use rackhand_api::kinds::host_history::HostHistory;
 use rackhand_tests::{
@@ -69,7 +70,12 @@ pub async fn machine(w: &World) -> Result<()> {
     wait_until("park-1: its history", LONG, || async {
         let found = histories.get_opt("known.park-1").await?;
         let text = serde_json::to_string(&found)?;
-        let said = text.contains("HostMaintenance park-1") && text.contains("planned work, by eva");
+        let parts = [
+            "HostMaintenance park-1",
+            "planned work, by eva",
+            "KeptOffUntilDeleted",
+        ];
+        let said = parts.iter().all(|part| text.contains(part));
         Ok(if said { Ok(()) } else { Err(text) })
     })
     .await
@@ -241,6 +247,13 @@ pub async fn by_hand(w: &World) -> Result<()> {
         .await?;
     w.wait_phase("hand-1", "Parked").await?;
     ensure!(w.stage.tainted("hand-1").await?, "the taint stays");
+    // Nobody lets pods be bound to a Node whose host is off, and it is said who tries.
+    let nodes: Api<Node> = Api::all(w.stage.client.clone());
+    nodes.uncordon("hand-1").await?;
+    let remediation = w.remediation_of("hand-1").await?;
+    let remediation = remediation.context("no remediation")?.name_any();
+    w.stage.wait_warning(&remediation, "CordonedAgain").await?;
+    ensure!(w.stage.is_cordoned("hand-1").await?, "it is uncordoned");
     host.never_boots(false);
     w.end("hand-1").await?;
     w.wait_gone("hand-1").await?;

@@ -66,6 +66,9 @@ pub async fn left_on(w: &World) -> Result<()> {
     let remediation = remediation.context("no remediation")?;
     let name = remediation.name_any();
     w.stage.wait_warning(&name, "SilentHostLeftOn").await?;
+    w.stage
+        .wait_warning("mute-1", "MaintenanceSilentHostLeftOn")
+        .await?;
     let conditions = remediation.data["status"]["conditions"].to_string();
     ensure!(conditions.contains("\"Blocked\""), "{conditions}");
     w.stage.untouched("mute-1")?;

@@ -230,7 +230,11 @@ impl StepContext<'_> {
         if self.o.object.deleting {
             // A health check deletes the remediation as soon as the Node is back.
             let back = self.has_booted(&s) && self.node().is_some_and(|n| n.ready);
-            let outcome = match back && s.attempt.end_reason.is_none() {
+            let is_as_wanted = matches!(
+                s.attempt.end_reason,
+                None | Some(Reason::KeptOffUntilDeleted)
+            );
+            let outcome = match back && is_as_wanted {
                 true => RemediationOutcome::Succeeded,
                 false => RemediationOutcome::Withdrawn,
             };

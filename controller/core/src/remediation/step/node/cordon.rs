@@ -1,11 +1,14 @@
 //! The cordon of a Node whose pods are to leave before its host is switched (F9).
 //!
 //! Invariants: it is recorded before it is set; only a cordon that carries the UID of this remediation is removed, and
-//! the remediation does not end before that.
+//! the remediation does not end before that; each time that it is set again, because somebody else has removed it, is
+//! recorded before too, and comes later than the last one by a pause that grows.
+
+use jiff::Timestamp;
 
 use super::super::{
     super::{Cordon, CordonedNode, NodeFacts, Reason, State, WorkloadView},
-    Command, Decision, StepContext,
+    Command, Decision, Next, StepContext,
 };
 
 impl StepContext<'_> {
@@ -17,7 +20,8 @@ impl StepContext<'_> {
         s
     }
 
-    /// Cordons the Node; `None` if it is cordoned, by whomever.
+    /// Cordons the Node; `None` if it is cordoned, by whomever. Waits where somebody else has removed the cordon again and
+    /// again.
     pub(in crate::remediation::step) fn cordon(
         &self,
         s: &State,
@@ -27,12 +31,45 @@ impl StepContext<'_> {
         if node.cordon != Cordon::Absent {
             return None;
         }
-        let recorded = s.cordoned.as_ref().map(|recorded| &recorded.uid);
-        if recorded != Some(&node.uid) {
+        let recorded = s.cordoned.as_ref();
+        let Some(recorded) = recorded.filter(|recorded| recorded.uid == node.uid) else {
             return Some(self.quiet_write(self.with_cordon(s.clone()), reason.clone()));
+        };
+        let command = Command::Cordon {
+            node: node.uid.clone(),
+        };
+        if !recorded.seen && !self.done(&command) {
+            return Some(self.act(s.clone(), reason.clone(), command));
         }
-        let node = node.uid.clone();
-        Some(self.act(s.clone(), reason.clone(), Command::Cordon { node }))
+        let due = recorded.due(self.now);
+        if self.now < due {
+            let why = Reason::CordonRemoved(removed(recorded, due));
+            return Some(self.wait(s.clone(), why, due));
+        }
+        let mut s = s.clone();
+        s.cordoned = Some(recorded.again(self.now));
+        Some(self.quiet_write(s, reason.clone()))
+    }
+
+    /// The same where something else is more urgent than a cordon that may not be set again yet.
+    pub(in crate::remediation::step) fn cordon_now(
+        &self,
+        s: &State,
+        node: &NodeFacts,
+        reason: &Reason,
+    ) -> Option<Decision> {
+        self.cordon(s, node, reason)
+            .filter(|d| !matches!(d.next, Next::Wait(_)))
+    }
+
+    /// Notes in a state that is written that the cordon is there.
+    pub(in crate::remediation::step) fn note_cordon(&self, s: &mut State) {
+        if let (Some(recorded), Some(node)) = (&mut s.cordoned, self.node())
+            && recorded.uid == node.uid
+            && self.is_cordoned_by_us(node)
+        {
+            recorded.seen = true;
+        }
     }
 
     /// Removes our cordon; `None` if there is none.
@@ -56,4 +93,12 @@ impl StepContext<'_> {
     fn is_cordoned_by_us(&self, node: &NodeFacts) -> bool {
         matches!(&node.cordon, Cordon::Rackhand { uid } if *uid == self.o.object.uid)
     }
+}
+
+/// What somebody else does to a Node, and when it is cordoned again.
+fn removed(recorded: &CordonedNode, due: Timestamp) -> String {
+    let (name, times) = (&recorded.name, recorded.removed);
+    format!(
+        "node {name} was uncordoned by somebody else, {times} times by now; it is cordoned again at {due}"
+    )
 }

@@ -248,6 +248,7 @@ impl StepContext<'_> {
         {
             pin.until = None;
         }
+        self.note_cordon(&mut next);
         next
     }
 }

@@ -39,6 +39,9 @@ fn mk_evicting(ready: bool, seconds: i64) -> State {
     s.cordoned = Some(CordonedNode {
         name: "node-7".into(),
         uid: "n7".into(),
+        seen: false,
+        removed: 0,
+        again: None,
     });
     s.attempt.eviction = Some(Box::new(Eviction {
         until: at(seconds),
@@ -124,7 +127,8 @@ fn no_eviction_where_none_is_wanted_or_nothing_can_end_a_pod() {
         ("the control plane misses the kubelet", |o| {
             (node(o).ready, node(o).ready_unknown) = (false, true);
         }),
-        ("a silent Lease", |o| {
+        ("not Ready, and a silent Lease", |o| {
+            node(o).ready = false;
             node(o).lease.as_mut().unwrap().unchanged_since = at(-13);
         }),
         ("read as off", |o| o.power = mk_power(-1, PowerState::Off)),
@@ -143,8 +147,10 @@ fn no_eviction_where_none_is_wanted_or_nothing_can_end_a_pod() {
 fn host_that_fails_during_the_eviction_is_switched_off_at_once() {
     let s = mk_evicting(true, 300);
     let mut o = mk_cordoned();
-    // The kubelet has not renewed its Lease for longer than it ever takes.
+    // The kubelet of a Node that is not Ready has not renewed its Lease for longer than it ever takes.
+    node(&mut o).ready = false;
     assert_eq!(writes(&o, &s, 12).0.step, Step::Holding);
+    node(&mut o).ready = true;
     o.power = mk_power(5, PowerState::Off);
     assert_eq!(writes(&o, &s, 6).0.step, Step::Holding);
     // Whoever waits for the pods waits for the word of the control plane.
@@ -702,15 +708,205 @@ fn first_pods_that_were_evicted_and_deleted_are_on_record_by_name() {
     assert_eq!((record.pods_evicted, &record.evicted_pods), (12, &first));
 }
 
+fn cordoned() -> Command {
+    Command::Cordon { node: N7.into() }
+}
+
+/// Somebody who uncordons the Node whenever it is cordoned: the times of our cordons until `end`.
+fn cordons_against(o: &mut Observation, begun: State, end: i64) -> (Vec<i64>, State) {
+    let (mut s, mut times) = (begun, Vec::new());
+    for now in 0..end {
+        keep_alive(o, now);
+        let power = if s.step == Step::Fenced {
+            PowerState::Off
+        } else {
+            PowerState::On
+        };
+        o.power = mk_power(now, power);
+        // Several turns of one second.
+        for _ in 0..4 {
+            let d = decide(o, Some(&s), at(now));
+            match d.next {
+                Next::Write => {
+                    o.completed.clear();
+                    s = d.state;
+                }
+                Next::Do(command) => {
+                    times.extend((command == cordoned()).then_some(now));
+                    o.completed.insert(command);
+                }
+                Next::Wait(until) => {
+                    assert!(until > at(now));
+                    break;
+                }
+                Next::Done(_) => panic!("it has ended"),
+            }
+        }
+    }
+    (times, s)
+}
+
 #[test]
-fn cordon_that_somebody_removes_is_told_from_the_first_one() {
+fn cordon_that_is_removed_each_time_is_set_again_after_growing_pauses() {
+    let mut wait = mk_ready();
+    wait.drain = mk_cordoned().drain;
+    policy(&mut wait).eviction_blocked = EvictionPolicy::Wait;
+    let mut emptied = mk_ready();
+    emptied.drain = Some(Drain::default());
+    policy(&mut emptied).strategy = Strategy::Evict;
+    let mut fenced = mk_state(Step::Fenced);
+    fenced.cordoned = mk_evicting(true, 300).cordoned;
+    for (what, o, begun) in [
+        ("evicting", wait, mk_evicting(true, 300)),
+        ("emptied", emptied, mk_left_on(Step::Evicted)),
+        ("off", mk_off_and_drained(), fenced),
+    ] {
+        let mut o = o;
+        let step = begun.step;
+        let (times, s) = cordons_against(&mut o, begun, 2000);
+        assert_eq!(s.step, step, "{what}");
+        let expected = [0, 0, 10, 40, 130, 430, 730, 1030, 1330, 1630, 1930];
+        assert_eq!(times, expected, "{what}");
+        assert_eq!(s.cordoned.unwrap().removed, 10, "{what}");
+    }
+}
+
+fn mk_off_and_drained() -> Observation {
+    let mut o = mk_held();
+    node(&mut o).taint = Taint::Ours;
+    o.drain = Some(Drain::default());
+    o
+}
+
+#[test]
+fn host_that_is_off_keeps_the_cordon_that_it_was_emptied_with_and_no_other() {
+    let mut o = mk_off_and_drained();
+    o.power = mk_power(5, PowerState::Off);
+    let mut s = mk_state(Step::Fenced);
+    assert_eq!(waits(&o, &s, 5).0, Reason::Fenced, "it never had one");
+    s.cordoned = mk_evicting(true, 300).cordoned;
+    s.cordoned.as_mut().unwrap().seen = true;
+    let (s, reason) = writes(&o, &s, 5);
+    assert_eq!(reason, Reason::Fenced);
+    assert_eq!(does(&o, &s, 5), cordoned());
+    // While it may not be set again, the host is watched as ever.
+    o.completed.insert(cordoned());
+    assert_eq!(waits(&o, &s, 6), (Reason::Fenced, 36));
+    node(&mut o).cordon = Cordon::Other;
+    o.completed.clear();
+    assert_eq!(waits(&o, &s, 6).0, Reason::Fenced);
+}
+
+#[test]
+fn removal_of_a_cordon_is_counted_and_forgotten_after_a_calm() {
+    let mut o = mk_cordoned();
+    o.power = mk_power(1, PowerState::On);
+    keep_alive(&mut o, 1);
+    let mut s = mk_evicting(true, 300);
+    s.attempt.eviction.as_mut().unwrap().ready = false;
+    // Any write notes that the cordon is there, so that a new leader knows who has removed it.
+    let (s, _) = writes(&o, &s, 1);
+    assert!(s.cordoned.as_ref().unwrap().seen);
+    node(&mut o).cordon = Cordon::Absent;
+    let (s, _) = writes(&o, &s, 1);
     let mut shell = Shell::new(UID);
-    shell.written(Some(&mk_evicting(true, 300)));
-    assert!(!shell.has_cordoned(N7));
-    shell.done(&Command::Cordon { node: N7.into() });
-    assert!(shell.has_cordoned(N7) && !shell.has_cordoned("n8"));
-    shell.written(Some(&mk_left_on(Step::Evicted)));
-    assert!(shell.has_cordoned(N7) && !shell.has_cordoned("n8"));
+    shell.written(Some(&s));
+    assert_eq!(
+        (shell.cordon_removed(N7), shell.cordon_removed("n8")),
+        (1, 0)
+    );
+    o.completed.insert(cordoned());
+    let (reason, until) = waits(&o, &s, 2);
+    assert_eq!((reason.label(), until), ("CordonRemoved", 11));
+    assert!(reason.is_blocked() && reason.to_string().contains("node node-7"));
+    keep_alive(&mut o, 1801);
+    o.power = mk_power(1801, PowerState::On);
+    policy(&mut o).eviction_blocked = EvictionPolicy::Wait;
+    let (s, _) = writes(&o, &s, 1801);
+    assert_eq!(s.cordoned.unwrap().removed, 1, "the first one was long ago");
+}
+
+#[test]
+fn time_of_pods_ends_although_somebody_uncordons_their_node() {
+    for (blocked, expected) in [
+        (EvictionPolicy::Proceed, Step::Holding),
+        (EvictionPolicy::Abort, Step::Aborting),
+    ] {
+        let mut o = mk_cordoned();
+        policy(&mut o).eviction_blocked = blocked;
+        node(&mut o).cordon = Cordon::Absent;
+        let (_, s) = cordons_against(&mut o, mk_evicting(true, 300), 299);
+        assert_eq!(s.step, Step::Evicting);
+        keep_alive(&mut o, 300);
+        o.power = mk_power(300, PowerState::On);
+        assert_eq!(writes(&o, &s, 300).0.step, expected, "{blocked:?}");
+    }
+}
+
+#[test]
+fn short_silence_of_a_node_that_is_ready_is_no_death() {
+    for blocked in [
+        EvictionPolicy::Proceed,
+        EvictionPolicy::Wait,
+        EvictionPolicy::Abort,
+    ] {
+        let mut o = mk_cordoned();
+        policy(&mut o).eviction_blocked = blocked;
+        o.power = mk_power(40, PowerState::On);
+        keep_alive(&mut o, 0);
+        assert_eq!(
+            writes(&o, &pending(), 40).0.step,
+            Step::Evicting,
+            "{blocked:?}"
+        );
+        let s = mk_evicting(true, 300);
+        assert_eq!(does(&o, &s, 40), eviction(&["db-0", "db-1"]), "{blocked:?}");
+        // The control plane has seen nothing of its kubelet for its grace period.
+        (node(&mut o).ready, node(&mut o).ready_unknown) = (false, true);
+        assert_eq!(writes(&o, &s, 41).0.step, Step::Holding, "{blocked:?}");
+    }
+    // A Node that says itself that it is not Ready, and then nothing, has failed before.
+    let mut o = mk_cordoned();
+    o.power = mk_power(40, PowerState::On);
+    node(&mut o).ready = false;
+    let s = mk_evicting(false, 300);
+    assert_eq!(writes(&o, &s, 40).0.step, Step::Holding);
+}
+
+#[test]
+fn what_is_kept_until_it_is_deleted_has_succeeded_when_it_is() {
+    let mut o = mk_off_and_drained();
+    o.object.deleting = true;
+    o.power = mk_power(5, PowerState::Off);
+    let (s, reason) = writes(&o, &mk_state(Step::Fenced), 5);
+    assert_eq!(
+        (s.step, reason),
+        (Step::PoweringOn, Reason::KeptOffUntilDeleted)
+    );
+    let mut failed = mk_state(Step::Fenced);
+    failed.keep_off = Some(Reason::ExhaustedKeptOff(2));
+    assert_eq!(writes(&o, &failed, 5).1, Reason::WithdrawnAfterOff);
+    let mut o = mk_cordoned();
+    o.object.deleting = true;
+    o.power = mk_power(5, PowerState::On);
+    let (s, reason) = writes(&o, &mk_left_on(Step::Evicted), 5);
+    assert_eq!(
+        (s.step, reason),
+        (Step::Aborting, Reason::EmptiedUntilDeleted)
+    );
+    node(&mut o).cordon = Cordon::Absent;
+    o.object.finalizer = true;
+    for _ in 0..8 {
+        match decide(&o, Some(&s), at(6)).next {
+            Next::Do(Command::RemoveFinalizer(outcome)) => {
+                assert_eq!(outcome, RemediationOutcome::Succeeded);
+                return;
+            }
+            Next::Do(command) => drop(o.completed.insert(command)),
+            next => panic!("{next:?}"),
+        }
+    }
+    panic!("its finalizer is not removed");
 }
 
 #[test]
@@ -781,7 +977,8 @@ fn assert_resumed(o: &Observation, s: &State, what: &str) -> State {
     assert_eq!(d.notes[0].reason, "EvictionResumed", "{what}");
     let eviction = d.state.attempt.eviction.as_ref().unwrap();
     assert_eq!((eviction.evicted, eviction.until), (2, at(400)), "{what}");
-    assert_eq!(d.state.cordoned, s.cordoned, "{what}");
+    let node = |s: &State| s.cordoned.as_ref().map(|of| of.uid.clone());
+    assert_eq!(node(&d.state), node(s), "{what}");
     d.state
 }
 
@@ -878,5 +1075,49 @@ fn power_off_goes_on_where_it_may_have_been_sent_or_the_node_is_not_surely_back(
         assert_ne!(d.state.step, Step::Evicting, "{what}");
         let cancels = matches!(d.next, Next::Do(Command::Cancel { .. }));
         assert!(!cancels, "{what}");
+    }
+}
+
+#[test]
+fn f9_node_that_recovers_after_its_power_off_was_taken_back_succeeds_with_the_hold_released() {
+    for step in [Step::Pending, Step::Evicting] {
+        let (mut o, mut s) = mk_ready_again(step);
+        (s.node_was_down, s.agent_holds) = (true, true);
+        s.attempt.update_refusals = 1;
+        o.machine.as_mut().unwrap().health_check_succeeded = Some(true);
+        let (mut s, reason) = writes(&o, &s, 100);
+        assert_eq!(
+            (s.step, reason),
+            (Step::Aborting, Reason::Recovered),
+            "{step:?}"
+        );
+        let mut done = Vec::new();
+        for _ in 0..8 {
+            match decide(&o, Some(&s), at(101)) {
+                Decision {
+                    next: Next::Do(command),
+                    ..
+                } => {
+                    if command == uncordon() {
+                        node(&mut o).cordon = Cordon::Absent;
+                    }
+                    done.push(command.clone());
+                    o.completed.insert(command);
+                }
+                Decision {
+                    next: Next::Write,
+                    state,
+                    ..
+                } => {
+                    o.completed.clear();
+                    s = state;
+                    break;
+                }
+                d => panic!("{:?}", d.next),
+            }
+        }
+        assert_eq!(s.step, Step::Succeeded, "{step:?}: {done:?}");
+        assert!(done.contains(&Command::Release), "{step:?}: {done:?}");
+        assert_eq!(s.attempts.last().unwrap().reason, Reason::Recovered);
     }
 }

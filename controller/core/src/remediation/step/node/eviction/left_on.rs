@@ -6,7 +6,7 @@
 use super::{
     super::super::{
         super::{Drain, Eviction, EvictionPolicy, NodeFacts, Reason, State, Step, Strategy},
-        Decision, StepContext, after,
+        Decision, Next, StepContext, after,
         fenced::FENCED_WATCH,
     },
     Outlook, POLL,
@@ -16,7 +16,11 @@ impl StepContext<'_> {
     /// Keeps a Node cordoned whose pods have left, and its host on, until the object is deleted. A request to stop changes
     /// nothing here, because nothing is being tried.
     pub(in crate::remediation::step) fn stay_evicted(&self, s: State) -> Decision {
-        let deleted = self.o.object.deleting.then_some(Reason::Withdrawn);
+        let deleted = self
+            .o
+            .object
+            .deleting
+            .then_some(Reason::EmptiedUntilDeleted);
         if let Some(why) = deleted.or_else(|| self.offline()).or_else(|| s.rival()) {
             return self.abort(s, why);
         }
@@ -47,14 +51,17 @@ impl StepContext<'_> {
                 if !left.is_empty() {
                     reason = silent_host(node, &left);
                 }
-                if let Some(d) = self.cordon(&s, node, &reason) {
+                if let Some(d) = self.cordon_now(&s, node, &reason) {
                     return d;
                 }
             }
             // What is left on one that has failed can move only once it is off.
             Outlook::Dead(_) if !left.is_empty() => return self.fence_failed(s),
             Outlook::Alive(node) => {
-                if let Some(d) = self.cordon(&s, node, &reason) {
+                if let Some(mut d) = self.cordon(&s, node, &reason) {
+                    if let Next::Wait(due) = d.next {
+                        d.next = Next::Wait(due.min(after(self.now, FENCED_WATCH)));
+                    }
                     return d;
                 }
                 // Somebody has bound pods to it since.
@@ -96,7 +103,7 @@ impl StepContext<'_> {
         eviction: &Eviction,
     ) -> Decision {
         let reason = Reason::Evicting("the pods of the node".into());
-        if let Some(d) = self.unmarked(&s).or_else(|| self.cordon(&s, node, &reason)) {
+        if let Some(d) = (self.unmarked(&s)).or_else(|| self.cordon_now(&s, node, &reason)) {
             return d;
         }
         let Some(drain) = &self.o.drain else {

@@ -17,7 +17,7 @@ use super::super::{
         BoundPod, Drain, Eviction, EvictionPolicy, EvictionResult, NodeFacts, PodRef, PowerState,
         Reason, State, Step, Strategy, WorkloadView,
     },
-    Command, Decision, Note, RECHECK, StepContext, after,
+    Command, Decision, Next, Note, RECHECK, StepContext, after,
 };
 
 /// Time for the pods of a Node that is not Ready and whose kubelet answers.
@@ -189,7 +189,7 @@ impl StepContext<'_> {
             // A host that has lost its power is not waited for.
             return self.act(s, reason, Command::ReadPower);
         }
-        if let Some(d) = self.cordon(&s, node, &reason) {
+        if let Some(d) = self.cordon_now(&s, node, &reason) {
             return d;
         }
         let Some(drain) = &self.o.drain else {
@@ -215,6 +215,15 @@ impl StepContext<'_> {
                 return self.abort(s, Reason::EvictionAborted(what));
             }
             _ => {}
+        }
+        // Whoever uncordons the Node keeps its pods from leaving for good, and not their time from ending.
+        if let Some(mut d) = self.cordon(&s, node, &reason) {
+            if let Next::Wait(due) = d.next
+                && eviction.until > self.now
+            {
+                d.next = Next::Wait(due.min(eviction.until));
+            }
+            return d;
         }
         let is_blocked = pods.iter().any(|pod| {
             let answer = self.o.evictions.of(pod);
@@ -379,9 +388,10 @@ impl StepContext<'_> {
     }
 
     /// Whether nothing on the host ends a pod any more: its BMC reports exactly off, the control plane has seen no sign of
-    /// its kubelet for its grace period, or the kubelet's Lease is silent. A kubelet that a person restarts is silent for
-    /// as long, and a BMC that was reset may report off for a host that runs: whoever waits for the pods takes the word of
-    /// the control plane alone.
+    /// its kubelet for its grace period, or its Node is not Ready and the kubelet's Lease is silent. The kubelet of a Node
+    /// that is Ready is silent for as long while somebody restarts it, or its API server is slow: only the control plane
+    /// calls that dead. A BMC that was reset may report off for a host that runs: whoever waits for the pods takes the word
+    /// of the control plane alone.
     fn is_dead(&self, s: &State, node: &NodeFacts) -> bool {
         let view = (self.o.power.as_ref()).filter(|view| !self.older_than(view.answered, RECHECK));
         let is_off = view
@@ -392,7 +402,7 @@ impl StepContext<'_> {
         }
         match &node.lease {
             _ if is_off => !self.is_patient(s),
-            Some(_) => !self.is_patient(s) && self.lease_quiet_from(node).is_none(),
+            Some(_) => !node.ready && !self.is_patient(s) && self.lease_quiet_from(node).is_none(),
             None => !node.ready,
         }
     }
