@@ -64,11 +64,10 @@ fn machine(i: usize) -> Target {
         machine: MachineFacts {
             name: name(i),
             uid: format!("00000000-0000-4000-8000-{i:012}"),
-            created: at(0),
+            starting_since: Some(at(0)),
             deleting: false,
             control_plane: false,
-            paused: false,
-            skip_remediation: false,
+            skipped: None,
             remediate_annotation: false,
             conditions: conditions
                 .into_iter()

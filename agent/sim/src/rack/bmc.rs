@@ -10,10 +10,10 @@ use anyhow::{Context as _, Result, bail};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::belief::Forgotten;
 use super::config::BmcConfig;
 use super::faults::{Action, Effects, FaultId, NamedRule, RequestFacts, Rule, RuleSet};
 use super::host::SimHost;
+use super::power::belief::Forgotten;
 use super::power::{Answer, PowerState, ResetType};
 use super::redfish::{AccountTable, SessionTable, refusal_body};
 

@@ -12,7 +12,6 @@
 //! its own. Tests query the host, not the BMC, for the real events: [`SimHost::counters`],
 //! [`SimHost::switched`], [`SimHost::log`], [`SimHost::processes`], [`Rack::overlaps`].
 
-mod belief;
 mod bmc;
 pub mod clock;
 pub mod config;
@@ -25,7 +24,6 @@ pub mod observation;
 pub mod power;
 pub mod process;
 pub mod redfish;
-mod reset;
 pub mod settings;
 mod single_step;
 mod state;

@@ -133,6 +133,17 @@ impl LabelSelector {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
+    /// The selector that also requires this label.
+    #[must_use]
+    pub fn and(mut self, label: &str, value: &str) -> Self {
+        self.match_expressions.push(LabelRequirement {
+            key: label.to_owned(),
+            operator: "In".to_owned(),
+            values: vec![value.to_owned()],
+        });
+        self
+    }
+
     /// Whether an object with these labels is selected. An empty selector
     /// selects everything; as in Kubernetes, `NotIn` holds where the label is
     /// absent.

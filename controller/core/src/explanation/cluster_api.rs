@@ -1,14 +1,10 @@
 //! Messages of the view of a MachineHealthCheck of Cluster API.
 
-use jiff::Timestamp;
-
 use super::{
     machines::{Dialect, MachineEntry},
     messages::{condition_rule, startup_rule},
 };
-use crate::checks::machines::{
-    Action, Check, ClusterFacts, Limit, MachineFacts, Onset, Target, Verdict, onsets,
-};
+use crate::checks::machines::{Action, Check, MachineFacts, Verdict};
 
 impl Dialect for Check {
     fn rules(&self) -> Vec<String> {
@@ -19,26 +15,6 @@ impl Dialect for Check {
             .chain(node.map(|rule| condition_rule("Node", rule)))
             .chain([startup_rule(self.startup_timeout)])
             .collect()
-    }
-
-    fn limit(&self) -> Option<Limit> {
-        Some(self.limit)
-    }
-
-    fn onsets(&self, cluster: &ClusterFacts, target: &Target, _: Timestamp) -> Vec<Onset> {
-        onsets(self, cluster, &target.machine, &target.node)
-    }
-
-    fn is_startup_untimed(&self, _: &MachineFacts) -> bool {
-        false
-    }
-
-    fn is_deleting(machine: &MachineFacts) -> bool {
-        machine.deleting
-    }
-
-    fn machine_of(action: &Action) -> &str {
-        action.machine()
     }
 
     fn action_message(action: &Action, kind: &str, owner: Option<&str>) -> String {

@@ -142,6 +142,7 @@ pub(super) fn limit_value(limit: Limit, expected: u32, is_default: bool) -> Stri
         ),
         Limit::AtMost(count @ IntOrPercent::Int(_)) => format!("The limit is {count}"),
         Limit::Range { min, max } => format!("The limit is from {min} to {max}"),
+        Limit::Unreadable => "The limit cannot be parsed".into(),
     }
 }
 
@@ -164,6 +165,7 @@ pub(super) fn limit_result(limit: Limit, expected: u32, n: u32, more: u32) -> St
         Limit::Range { min, .. } if n < min => format!("{n} is less than {min}"),
         Limit::Range { max, .. } if n > max => format!("{n} is more than {max}"),
         Limit::Range { .. } => format!("{n} is within the limit"),
+        Limit::Unreadable => format!("no limit is known for {n}"),
     };
     if allowed {
         format!("{comparison}: remediation is allowed; {more} more may fail before it stops.")

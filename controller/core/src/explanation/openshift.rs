@@ -1,14 +1,11 @@
 //! Messages of the view of a MachineHealthCheck of OpenShift.
 
-use jiff::Timestamp;
-
 use super::{
     machines::{Dialect, MachineEntry},
     messages::{condition_rule, startup_rule},
 };
 use crate::checks::machines::{
-    ClusterFacts, ExternalStep, Limit, MarkCarrier, Onset, OpenShiftAction, OpenShiftCheck,
-    OpenShiftMachine, OpenShiftTarget, Verdict, onsets_openshift,
+    ExternalStep, MarkCarrier, OpenShiftAction, OpenShiftCheck, OpenShiftMachine, Verdict,
 };
 
 /// The annotation that marks a Machine for `external-baremetal`.
@@ -64,32 +61,12 @@ impl MarkStep<'_> {
 
 impl Dialect for OpenShiftCheck {
     fn rules(&self) -> Vec<String> {
-        let node = self.node_conditions.iter();
+        let node = self.common.node_conditions.iter();
         ["phase Failed at once".to_owned()]
             .into_iter()
             .chain(node.map(|rule| condition_rule("Node", rule)))
-            .chain([startup_rule(self.startup_timeout)])
+            .chain([startup_rule(self.common.startup_timeout)])
             .collect()
-    }
-
-    fn limit(&self) -> Option<Limit> {
-        self.max_unhealthy.map(Limit::AtMost)
-    }
-
-    fn onsets(&self, _: &ClusterFacts, target: &OpenShiftTarget, now: Timestamp) -> Vec<Onset> {
-        onsets_openshift(self, &target.machine, &target.node, now)
-    }
-
-    fn is_startup_untimed(&self, machine: &OpenShiftMachine) -> bool {
-        self.startup_timeout.is_some() && machine.last_updated.is_none() && machine.failed.is_none()
-    }
-
-    fn is_deleting(machine: &OpenShiftMachine) -> bool {
-        machine.deleting
-    }
-
-    fn machine_of(action: &OpenShiftAction) -> &str {
-        action.machine()
     }
 
     fn action_message(action: &OpenShiftAction, kind: &str, owner: Option<&str>) -> String {

@@ -86,7 +86,7 @@ impl MemberFacts {
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Machine { machine, .. } => &machine.name,
-            Self::OpenShift { machine, .. } => &machine.name,
+            Self::OpenShift { machine, .. } => &machine.facts.name,
             Self::Node(node) => &node.name,
         }
     }

@@ -109,7 +109,7 @@ impl Rehearsal {
                 CheckFleet::Machines(Box::new(machines::Fleet::new(check, cluster, None, start)))
             }
             CheckRules::OpenShift(check) => {
-                let cluster = machines::no_cluster();
+                let cluster = machines::ready_cluster();
                 CheckFleet::OpenShift(Box::new(machines::Fleet::new(check, cluster, None, start)))
             }
             CheckRules::Nodes(check) => CheckFleet::Nodes(Box::new(NodeFleet::new(check, start))),

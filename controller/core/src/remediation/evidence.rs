@@ -37,8 +37,7 @@ pub struct CommandTaken {
     pub answer: String,
     /// Time by the agent's monotonic clock, as in [`PowerReading`].
     pub since_start_ms: u64,
-    /// What proves the off after it; `None` if the agent, or the version that wrote the state, does not report
-    /// it.
+    /// What proves the off after it; `None` if the agent does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<OffProof>,
     /// Why it was not known, when a command that takes the power was sent, whether firmware was being updated; `None`:
@@ -57,10 +56,8 @@ pub enum OffEvidence {
         at: Timestamp,
         /// The readings, oldest first.
         readings: Vec<PowerReading>,
-        /// The power-off command that the BMC took before them; `None` only if an earlier version
-        /// wrote the state.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        taken: Option<CommandTaken>,
+        /// The power-off command that the BMC took before them.
+        taken: CommandTaken,
     },
     /// Reported by the PDUs of all outlets that feed the host, after the BMC could not prove it.
     Outlets {
@@ -69,8 +66,7 @@ pub enum OffEvidence {
         /// The readings of all outlets together, oldest first.
         readings: Vec<PowerReading>,
         /// The command that the PDUs took before them.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        taken: Option<CommandTaken>,
+        taken: CommandTaken,
     },
     /// Confirmed by a person with `rackhand.dev/confirm-fenced` (F8).
     Person {
@@ -99,6 +95,22 @@ impl OffEvidence {
 /// process or the API is stalled. No server that is switched on runs its kubelet earlier.
 const READING_AGE_AT_WRITE: Duration = Duration::from_secs(15);
 
+/// Why the latest reading does not prove off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message says it")]
+pub enum ReadingError {
+    #[error("the host is not confirmed off")]
+    NotConfirmed,
+    #[error("the power was not read")]
+    NotRead,
+    #[error("the latest reading is not of the outlets")]
+    NotOfOutlets,
+    #[error("the latest reading is not off")]
+    NotOff,
+    #[error("the latest reading is older than {READING_AGE_AT_WRITE:?}; it is read again")]
+    Old,
+}
+
 /// F1: checks that the latest reading still proves off when a taint is about to be written. `now`
 /// is by the monotonic clock that the reading was stamped with.
 ///
@@ -108,27 +120,25 @@ pub fn latest_reading_stands(
     off: Option<&OffEvidence>,
     power: Option<&PowerView>,
     now: Timestamp,
-) -> Result<(), String> {
+) -> Result<(), ReadingError> {
     let power = match (off, power) {
-        (None, _) => return Err("the host is not confirmed off".into()),
+        (None, _) => return Err(ReadingError::NotConfirmed),
         (Some(OffEvidence::Person { .. }), _) => return Ok(()),
-        (Some(_), None) => return Err("the power was not read".into()),
+        (Some(_), None) => return Err(ReadingError::NotRead),
         (Some(_), Some(power)) => power,
     };
     let is_of_outlets = |r: &PowerReading| r.protocol == OUTLETS_PROTOCOL;
     if matches!(off, Some(OffEvidence::Outlets { .. }))
         && !power.result.as_ref().is_ok_and(is_of_outlets)
     {
-        return Err("the latest reading is not of the outlets".into());
+        return Err(ReadingError::NotOfOutlets);
     }
     if !matches!(&power.result, Ok(r) if r.state == PowerState::Off) {
-        return Err("the latest reading is not off".into());
+        return Err(ReadingError::NotOff);
     }
     let until = power.answered.checked_add(READING_AGE_AT_WRITE);
     if power.answered > now || until.is_ok_and(|until| until < now) {
-        return Err(format!(
-            "the latest reading is older than {READING_AGE_AT_WRITE:?}; it is read again"
-        ));
+        return Err(ReadingError::Old);
     }
     Ok(())
 }
@@ -136,54 +146,72 @@ pub fn latest_reading_stands(
 /// A single reading never confirms off, whatever the policy says (F1).
 const LEAST_CONFIRMATIONS: u32 = 2;
 
-/// Checks the evidence of off (F1): the BMC took a power-off command of this operation, or refused it as
-/// already off, something proves that it knows the state, and the readings after it are all exactly off; there are at least `confirmations`, and at least two, of
-/// them, of one BMC, and the first and the last are at least `confirm_interval` apart by the
-/// agent's monotonic clock.
+/// Why evidence does not confirm off, or on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message says it")]
+pub enum EvidenceError {
+    #[error(
+        "the BMC took no power-off command, or rackhand-agent is too old to report it: update the agent"
+    )]
+    NoCommand,
+    #[error(
+        "the agent does not report what proves that the BMC knows the state of the host: update \
+         rackhand-agent"
+    )]
+    NoProof,
+    #[error("a reading is {raw:?}, which is not off")]
+    NotOff { raw: String },
+    #[error("{found} of {wanted} readings of off")]
+    TooFew { found: usize, wanted: usize },
+    #[error("a reading is from before the BMC took the power-off")]
+    BeforeCommand,
+    #[error("the readings are of different BMCs")]
+    OtherBmc,
+    #[error("the readings are only {apart} ms apart, {least} ms are required")]
+    TooClose { apart: u64, least: u128 },
+    #[error("a reading is not on")]
+    NotOn,
+    #[error("no reading of the outlets")]
+    NoOutletReading,
+    #[error("a reading is not of the outlets but of {protocol:?}; update rackhand-agent")]
+    NotOfOutlets { protocol: String },
+}
+
+/// Checks the evidence of off (F1): the BMC took a power-off command of this operation, or refused it as already off;
+/// something proves that it knows the state; the readings after it are all exactly off; there are at least
+/// `confirmations`, and at least two, of them, of one BMC; and the first and the last are at least `confirm_interval`
+/// apart by the agent's monotonic clock. Returns the command.
 ///
 /// # Errors
 /// What is missing in the evidence.
-pub fn confirmed_off(
-    taken: Option<&CommandTaken>,
+pub fn confirmed_off<'a>(
+    taken: Option<&'a CommandTaken>,
     readings: &[PowerReading],
     policy: &Policy,
-) -> Result<(), String> {
-    let Some(taken) = taken else {
-        return Err(
-            "the BMC took no power-off command, or rackhand-agent is too old to report it: \
-             update the agent"
-                .into(),
-        );
-    };
+) -> Result<&'a CommandTaken, EvidenceError> {
+    let taken = taken.ok_or(EvidenceError::NoCommand)?;
     if taken.proof.is_none() {
-        return Err(
-            "the agent does not report what proves that the BMC knows the state of the host: update \
-             rackhand-agent"
-                .into(),
-        );
+        return Err(EvidenceError::NoProof);
+    }
+    if let Some(other) = readings.iter().find(|r| r.state != PowerState::Off) {
+        let raw = other.raw.clone();
+        return Err(EvidenceError::NotOff { raw });
     }
     let wanted = policy.confirmations.max(LEAST_CONFIRMATIONS) as usize;
-    if let Some(other) = readings.iter().find(|r| r.state != PowerState::Off) {
-        return Err(format!("a reading is {:?}, which is not off", other.raw));
-    }
-    if readings.len() < wanted {
-        return Err(format!("{} of {wanted} readings of off", readings.len()));
-    }
-    let (Some(first), Some(last)) = (readings.first(), readings.last()) else {
-        return Err("no reading".into());
+    let (found, ends) = (readings.len(), readings.first().zip(readings.last()));
+    let Some((first, last)) = ends.filter(|_| found >= wanted) else {
+        return Err(EvidenceError::TooFew { found, wanted });
     };
     if first.since_start_ms < taken.since_start_ms {
-        return Err("a reading is from before the BMC took the power-off".into());
+        return Err(EvidenceError::BeforeCommand);
     }
     if readings.iter().any(|r| r.bmc != first.bmc) {
-        return Err("the readings are of different BMCs".into());
+        return Err(EvidenceError::OtherBmc);
     }
     let apart = last.since_start_ms.saturating_sub(first.since_start_ms);
     let least = policy.confirm_interval.as_millis();
     if u128::from(apart) < least {
-        return Err(format!(
-            "the readings are only {apart} ms apart, {least} ms are required"
-        ));
+        return Err(EvidenceError::TooClose { apart, least });
     }
-    Ok(())
+    Ok(taken)
 }

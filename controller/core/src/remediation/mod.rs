@@ -24,6 +24,7 @@ mod observation;
 mod orphaned_holds;
 mod outdated;
 mod outlets;
+mod pin;
 mod policy;
 mod reason;
 mod shell;
@@ -31,7 +32,10 @@ mod state;
 mod step;
 mod told;
 
-pub use evidence::{CommandTaken, OffEvidence, OffProof, confirmed_off, latest_reading_stands};
+pub use evidence::{
+    CommandTaken, EvidenceError, OffEvidence, OffProof, ReadingError, confirmed_off,
+    latest_reading_stands,
+};
 pub use firmware::{
     FirmwareUpdate, OnUpdate, UpdateReading, UpdateRules, UpdateStatus, UpdateWatch,
 };
@@ -65,6 +69,7 @@ pub use orphaned_holds::left_hold::{LeftHoldAction, is_left, left_hold};
 pub use orphaned_holds::left_keys::{LeftKeyAction, LeftKeys, LeftNode, left_keys, removable_from};
 pub use outdated::{EntryProgress, JournalEntry, JournalFacts, is_outdated};
 pub use outlets::{OUTLETS_PROTOCOL, OutletStage, OutletUse, PowerDevice};
+pub use pin::{PinView, proves_absence};
 pub use policy::version::node_action;
 pub use policy::{
     DrainPolicy, EvictionPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, OnExhausted,

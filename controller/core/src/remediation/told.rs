@@ -113,6 +113,7 @@ pub const fn is_kept(step: Step) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remediation::{CommandTaken, OffProof};
 
     fn told(warning: bool, step: Option<Step>) -> bool {
         is_event(&Note {
@@ -141,13 +142,23 @@ mod tests {
         assert!(told(false, None), "what is no step");
     }
 
+    fn taken() -> CommandTaken {
+        CommandTaken {
+            command: "ForceOff".into(),
+            answer: "204".into(),
+            since_start_ms: 0,
+            proof: Some(OffProof::Taken),
+            updates_unknown: None,
+        }
+    }
+
     fn mk_off(step: Step) -> State {
         let mut state = State::new(Timestamp::UNIX_EPOCH);
         state.step = step;
         state.attempt.off = Some(OffEvidence::Bmc {
             at: Timestamp::UNIX_EPOCH,
             readings: Vec::new(),
-            taken: None,
+            taken: taken(),
         });
         state
     }

@@ -225,13 +225,13 @@ pub(crate) fn state(step: Step) -> State {
     state.attempt.off = Some(OffEvidence::Bmc {
         at: now,
         readings: vec![reading(now, 1000), reading(now, 6000)],
-        taken: Some(CommandTaken {
+        taken: CommandTaken {
             command: "ForceOff".into(),
             answer: "204".into(),
             since_start_ms: 0,
             proof: Some(OffProof::Taken),
             updates_unknown: None,
-        }),
+        },
     });
     state.attempt.taint = Some(TaintOwner::Us);
     state

@@ -1,21 +1,38 @@
 //! The controller that leads, as far as agents see it: it claims its term, chooses the agent that serves
 //! the rack, and begins one operation after the other.
 //!
-//! Which agent serves is chosen by the core. What it restates is in `runtime/src/agents` and
-//! `core/src/remediation/step/power/operations.rs` of the controller; the model of remediation runs the latter itself.
+//! The core chooses which agent serves, and says what a pinned operation allows. What the model restates is in
+//! `runtime/src/agents` of the controller.
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use jiff::Timestamp;
 use rackhand_agent_core::ledger::{
     Action, Authority, Device, Lifetime, Release, StartRequest, Term, Version,
 };
-use rackhand_core::remediation::{ServingChoice, ServingState, choose_serving};
+use rackhand_core::remediation::{
+    AgentId, AgentPin, PinView, PinnedOperation, ServingChoice, ServingState, choose_serving,
+    proves_absence,
+};
 
 use super::{
     agent::{Answer, Phase, View},
     breakage::Breakage,
     world::{Call, ELECTION, HOST, Message, Pin, REMEDIATION, Rack, Step, host},
 };
+
+/// An agent and its journal, as the core knows them.
+fn agent_id(agent: usize, journal: &str) -> AgentId {
+    AgentId {
+        agent: agent.to_string(),
+        journal: journal.to_owned(),
+    }
+}
+
+/// A time, as the core knows it.
+fn time(at: i64) -> Timestamp {
+    Timestamp::from_second(at).unwrap_or(Timestamp::MAX)
+}
 
 /// What a controller knows of an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -256,54 +273,66 @@ impl Rack {
         let Some(pin) = &self.store.pin else {
             return Next::Pin;
         };
-        let is_current = pin.operation == self.store.id();
-        if pin.agent == here {
-            return if is_current {
-                self.next_of_pinned(pin)
-            } else {
-                Next::Pin
-            };
-        }
-        // Another agent may still carry it out (F6).
-        let ready = self.leader.is_ready(pin.agent);
-        let view = match ready {
-            true => self.agents[pin.agent].recorded(&pin.operation),
-            false => View::NoAnswer,
-        };
-        // Until it stands by, it may still take a call that is on its way.
-        let on_standby = self.leader.connections[pin.agent] == Connection::Ready { standby: true };
-        let on_standby = on_standby || breakage == Some(Breakage::AbsenceBelieved);
-        let same = self.agents[pin.agent].disk.version.instance == pin.journal;
-        let ignored = breakage == Some(Breakage::PinIgnored);
-        match view {
-            View::Unknown if !on_standby && !ignored => Next::Wait,
-            View::Ended(done) if is_current && done => Next::Advance,
-            View::Ended(_) if is_current => Next::NewTry,
-            View::Unknown if is_current && same => Next::Pin,
-            View::Ended(_) | View::Unknown if !is_current => Next::Pin,
-            View::Unknown => Next::NewTry,
-            View::Running if ignored => Next::NewTry,
-            View::NoAnswer if self.time >= pin.until || ignored => {
-                if is_current {
-                    Next::NewTry
-                } else {
-                    Next::Pin
-                }
-            }
-            View::Running | View::NoAnswer | View::Ended(_) => Next::Wait,
-        }
-    }
-
-    /// The operation at the agent that serves.
-    fn next_of_pinned(&self, pin: &Pin) -> Next {
+        let (present, is_here) = (self.store.id(), pin.agent == here);
+        let is_present = pin.operation == present;
         let agent = &self.agents[pin.agent];
-        match agent.view(&pin.operation) {
-            View::Ended(true) => Next::Advance,
-            View::Ended(false) => Next::NewTry,
-            View::Running | View::NoAnswer => Next::Wait,
-            View::Unknown if agent.disk.version.instance != pin.journal => Next::NewTry,
-            View::Unknown if self.time >= pin.until => Next::Pin,
-            View::Unknown => Next::Begin,
+        // The agent that serves is followed, another one is asked for its record.
+        let view = match (is_here, self.leader.is_ready(pin.agent)) {
+            (true, _) => agent.view(&pin.operation),
+            (false, true) => agent.recorded(&pin.operation),
+            (false, false) => View::NoAnswer,
+        };
+        let ignored = breakage == Some(Breakage::PinIgnored) && !is_here;
+        if is_present {
+            match view {
+                View::Ended(true) => return Next::Advance,
+                View::Ended(false) => return Next::NewTry,
+                View::Running if ignored => return Next::NewTry,
+                View::Running => return Next::Wait,
+                View::NoAnswer if is_here => return Next::Wait,
+                View::NoAnswer | View::Unknown => {}
+            }
+        }
+        let stands_by = self.leader.connections[pin.agent] == Connection::Ready { standby: true };
+        let stands_by = stands_by || breakage == Some(Breakage::AbsenceBelieved);
+        let by = match view {
+            View::Unknown if proves_absence(is_here, stands_by) || ignored => {
+                Some(agent_id(pin.agent, &agent.disk.version.instance))
+            }
+            // Its connection is lost, so that the agent that serves is asked.
+            View::NoAnswer => Some(agent_id(here, &self.leader.journals[here])),
+            _ => None,
+        };
+        if is_present && by.is_none() {
+            return Next::Wait;
+        }
+        let here = agent_id(here, &self.leader.journals[here]);
+        let seen = PinView {
+            here: &here,
+            operation: Some(&present),
+            is_reported: false,
+            unknown_to: by.as_ref(),
+            pinned: match view {
+                View::NoAnswer => PinnedOperation::Unknown,
+                View::Unknown => PinnedOperation::recorded(None, stands_by),
+                View::Running => PinnedOperation::recorded(Some(false), stands_by),
+                View::Ended(_) => PinnedOperation::recorded(Some(true), stands_by),
+            },
+            now: time(self.time),
+        };
+        let pin = AgentPin {
+            agent: agent_id(pin.agent, &pin.journal),
+            operation: pin.operation.clone(),
+            until: Some(time(pin.until)),
+        };
+        if pin.busy_elsewhere(&seen).is_some() && !ignored {
+            Next::Wait
+        } else if pin.is_lost(&seen) {
+            Next::NewTry
+        } else if pin.allows(&here, &present, time(self.time + 1)) {
+            Next::Begin
+        } else {
+            Next::Pin
         }
     }
 

@@ -507,7 +507,8 @@ impl World {
 
     /// The checks immediately before pods are deleted: the age of the reading, and a live read of the Node.
     fn guard_deletion(&self, node: &str) -> Result<(), String> {
-        self.process.shell.reading_stands(NOW)?;
+        let stands = self.process.shell.reading_stands(NOW);
+        stands.map_err(|why| why.to_string())?;
         let live = crate::remediation::observe::node(self, &mut LeaseMemory::default());
         Ok(deletion_is_justified(Some(&live), node)?)
     }

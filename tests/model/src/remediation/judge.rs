@@ -182,7 +182,7 @@ impl World {
     pub(crate) fn is_proven(&self, state: &State, hold: Option<bool>) -> bool {
         let proven = match &state.attempt.off {
             Some(OffEvidence::Bmc { taken, .. } | OffEvidence::Outlets { taken, .. }) => {
-                taken.as_ref().is_some_and(|taken| taken.proof.is_some())
+                taken.proof.is_some()
             }
             Some(OffEvidence::Person { .. }) => self.object.confirmed,
             None => false,

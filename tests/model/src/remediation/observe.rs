@@ -150,7 +150,10 @@ pub(crate) fn send_events(w: &World, shell: &mut Shell) {
         return;
     };
     match w.agent.op(&id.id) {
-        None => shell.operation_event(OperationEvent::Unknown { by: agent_id(w) }),
+        None => shell.operation_event(OperationEvent::Unknown {
+            by: agent_id(w),
+            stands_by: false,
+        }),
         Some(op) => {
             let view = w.identified_view(op.view());
             shell.operation_event(OperationEvent::View(view));

@@ -4,13 +4,15 @@
 //! returns the changes with their times. Must never: read a clock, or depend on the report of a
 //! BMC.
 
+pub(super) mod belief;
 mod flash;
+mod reset;
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-pub use super::reset::ResetType;
 pub use flash::{Flash, FlashState};
+pub use reset::ResetType;
 
 /// Power states, named as in Redfish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

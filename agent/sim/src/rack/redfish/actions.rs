@@ -14,10 +14,7 @@ use super::{
     profile::{Accepted, ActionMatch, Already, Profile},
     service::Call,
 };
-use crate::rack::{
-    belief,
-    power::{self, ResetType},
-};
+use crate::rack::power::{self, ResetType, belief};
 
 pub(super) fn post(call: &Call<'_>, place: ResourcePath<'_>, user: &User) -> Answer {
     let profile = call.profile();

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::Item;
-use crate::checks::handover::{Handover, Step};
+use crate::checks::handover::{Handover, HandoverStep};
 
 /// A live read of everything that a check depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -111,12 +111,12 @@ impl<K: Ord + Clone> Handovers<K> {
                 continue;
             };
             match waiting.handover.step(settles(&check), now) {
-                Step::Idle => {}
-                Step::Wait(at) => {
+                HandoverStep::Idle => {}
+                HandoverStep::Wait(at) => {
                     self.settled_at = Some(self.settled_at.map_or(at, |next| next.min(at)));
                     self.settling.insert(check);
                 }
-                Step::Read => {
+                HandoverStep::Read => {
                     self.reads += 1;
                     waiting.read = self.reads;
                     let number = self.reads;

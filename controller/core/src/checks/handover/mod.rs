@@ -21,7 +21,7 @@ pub const RETRY: Duration = Duration::from_secs(1);
 
 /// What to do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum HandoverStep {
     /// Nothing waits, or a read is under way.
     Idle,
     /// Call [`Handover::step`] again at that time.
@@ -87,24 +87,24 @@ impl Handover {
 
     /// Decides what to do now. `settles`: more failures could exceed the limit, so the batch waits
     /// [`SETTLE`] for the rest of a burst; false if the limit would hold even if every member failed.
-    pub fn step(&mut self, settles: bool, now: Duration) -> Step {
+    pub fn step(&mut self, settles: bool, now: Duration) -> HandoverStep {
         self.cleared.retain(|_, until| now < *until);
         if self.reading.is_some() {
-            return Step::Idle;
+            return HandoverStep::Idle;
         }
         let Some(first) = self.waiting.values().min() else {
-            return Step::Idle;
+            return HandoverStep::Idle;
         };
         let settled = if settles { *first + SETTLE } else { *first };
         let at = self.retry_at.map_or(settled, |retry| retry.max(settled));
         if now < at {
-            return Step::Wait(at);
+            return HandoverStep::Wait(at);
         }
         self.reading = Some(std::mem::take(&mut self.waiting));
-        Step::Read
+        HandoverStep::Read
     }
 
-    /// Ends the live read of [`Step::Read`]. `result`: the view has reached the listing, or why not.
+    /// Ends the live read of [`HandoverStep::Read`]. `result`: the view has reached the listing, or why not.
     /// Returns the members that are cleared now.
     pub fn finish_read(&mut self, result: Result<(), String>, now: Duration) -> BTreeSet<Arc<str>> {
         let batch = self.reading.take().unwrap_or_default();

@@ -8,8 +8,8 @@ use crate::values::int_or_percent::IntOrPercent;
 use crate::{
     checks::machines::{
         Action, Check, ClusterFacts, Condition, ConditionRule, Counts, DialectRules as _, Fleet,
-        FleetCounts, Limit, LimitStatus, MachineFacts, MachineRemediation, NodeFacts, NodeView,
-        Target, Verdict,
+        FleetCounts, Limit, MachineFacts, MachineRemediation, NodeFacts, NodeView, Target, Verdict,
+        can_close,
     },
     watches::freshness::{Catchup, Listed, Listing},
 };
@@ -26,12 +26,12 @@ fn at(millis: u64) -> Duration {
 fn f13_members_that_are_withdrawn_together_are_cleared_by_no_read_that_is_under_way() {
     let mut handover = Handover::default();
     assert!(!handover.request(&name("a"), at(0)));
-    assert_eq!(handover.step(false, at(0)), Step::Read);
+    assert_eq!(handover.step(false, at(0)), HandoverStep::Read);
     assert!(!handover.request(&name("b"), at(1)));
     handover.withdraw_all();
     assert!(!handover.request(&name("a"), at(2)));
     assert_eq!(handover.finish_read(Ok(()), at(3)), BTreeSet::new());
-    assert_eq!(handover.step(false, at(3)), Step::Read);
+    assert_eq!(handover.step(false, at(3)), HandoverStep::Read);
     assert_eq!(handover.finish_read(Ok(()), at(4)), [name("a")].into());
     handover.withdraw_all();
     assert!(
@@ -43,19 +43,19 @@ fn f13_members_that_are_withdrawn_together_are_cleared_by_no_read_that_is_under_
 #[test]
 fn f13_first_member_is_not_cleared_before_the_burst_has_settled() {
     let mut handover = Handover::default();
-    assert_eq!(handover.step(true, at(0)), Step::Idle);
+    assert_eq!(handover.step(true, at(0)), HandoverStep::Idle);
     assert!(!handover.request(&name("a"), at(0)));
-    assert_eq!(handover.step(true, at(0)), Step::Wait(SETTLE));
+    assert_eq!(handover.step(true, at(0)), HandoverStep::Wait(SETTLE));
     assert!(!handover.request(&name("b"), at(900)));
     assert_eq!(
         handover.step(true, at(900)),
-        Step::Wait(SETTLE),
+        HandoverStep::Wait(SETTLE),
         "counted from the first member"
     );
-    assert_eq!(handover.step(true, SETTLE), Step::Read);
+    assert_eq!(handover.step(true, SETTLE), HandoverStep::Read);
     assert_eq!(
         handover.step(true, SETTLE),
-        Step::Idle,
+        HandoverStep::Idle,
         "one read at a time"
     );
     assert!(
@@ -67,7 +67,7 @@ fn f13_first_member_is_not_cleared_before_the_burst_has_settled() {
     assert_eq!(cleared, BTreeSet::from([name("a"), name("b")]));
     assert!(handover.request(&name("a"), SETTLE + at(100)));
     assert!(!handover.request(&name("c"), SETTLE + at(100)));
-    let next = Step::Wait(SETTLE + SETTLE);
+    let next = HandoverStep::Wait(SETTLE + SETTLE);
     assert_eq!(handover.step(true, SETTLE + at(100)), next);
 }
 
@@ -75,7 +75,7 @@ fn f13_first_member_is_not_cleared_before_the_burst_has_settled() {
 fn f13_unreachable_limit_skips_settling_but_not_the_live_read() {
     let mut handover = Handover::default();
     assert!(!handover.request(&name("a"), at(5)));
-    assert_eq!(handover.step(false, at(5)), Step::Read);
+    assert_eq!(handover.step(false, at(5)), HandoverStep::Read);
     assert!(!handover.request(&name("a"), at(6)));
     handover.finish_read(Ok(()), at(7));
     assert!(handover.request(&name("a"), at(7)));
@@ -85,7 +85,7 @@ fn f13_unreachable_limit_skips_settling_but_not_the_live_read() {
 fn f13_failed_read_clears_no_member_and_reports_the_cause() {
     let mut handover = Handover::default();
     handover.request(&name("a"), at(0));
-    assert_eq!(handover.step(false, at(0)), Step::Read);
+    assert_eq!(handover.step(false, at(0)), HandoverStep::Read);
     assert!(
         handover
             .finish_read(Err("no answer".into()), at(50))
@@ -93,8 +93,11 @@ fn f13_failed_read_clears_no_member_and_reports_the_cause() {
     );
     assert!(!handover.request(&name("a"), at(50)));
     assert_eq!(handover.failure(), Some("no answer"));
-    assert_eq!(handover.step(false, at(50)), Step::Wait(at(50) + RETRY));
-    assert_eq!(handover.step(false, at(50) + RETRY), Step::Read);
+    assert_eq!(
+        handover.step(false, at(50)),
+        HandoverStep::Wait(at(50) + RETRY)
+    );
+    assert_eq!(handover.step(false, at(50) + RETRY), HandoverStep::Read);
     handover.finish_read(Ok(()), at(1100));
     assert_eq!(handover.failure(), None);
     assert!(handover.request(&name("a"), at(1100)));
@@ -106,7 +109,7 @@ fn f13_recovered_member_leaves_its_batch_and_clearance_expires() {
     for member in ["a", "b"] {
         handover.request(&name(member), at(0));
     }
-    assert_eq!(handover.step(false, at(0)), Step::Read);
+    assert_eq!(handover.step(false, at(0)), HandoverStep::Read);
     handover.withdraw("a");
     assert_eq!(
         handover.finish_read(Ok(()), at(1)),
@@ -115,7 +118,7 @@ fn f13_recovered_member_leaves_its_batch_and_clearance_expires() {
     assert!(!handover.request(&name("b"), at(1) + CLEARED_FOR));
     assert!(matches!(
         handover.step(false, at(1) + CLEARED_FOR),
-        Step::Read
+        HandoverStep::Read
     ));
     handover.finish_read(Err("away".into()), at(2) + CLEARED_FOR);
     handover.withdraw("a");
@@ -144,11 +147,10 @@ fn facts(machine: usize) -> MachineFacts {
     MachineFacts {
         name: format!("m{machine}"),
         uid: format!("u{machine}"),
-        created: Timestamp::MIN,
+        starting_since: Some(Timestamp::MIN),
         deleting: false,
         control_plane: false,
-        paused: false,
-        skip_remediation: false,
+        skipped: None,
         remediate_annotation: false,
         conditions: vec![],
         infrastructure_ready: None,
@@ -241,7 +243,7 @@ fn allows(
             least.not_healthy += tally.not_healthy;
         }
     }
-    LimitStatus::is_open(check, &least)
+    check.allowance(&least).is_some()
 }
 
 /// A read under way: how many writes the list has seen, and what the view lacks.
@@ -387,8 +389,8 @@ fn run(check: &Check, writes: &[Write], order: &[usize]) -> BTreeSet<Arc<str>> {
                 handover.withdraw(&machine);
             }
         }
-        let settles = check.can_close(fleet.tally().expected);
-        if handover.step(settles, at(now)) == Step::Read {
+        let settles = can_close(check, fleet.tally().expected);
+        if handover.step(settles, at(now)) == HandoverStep::Read {
             let seen = writes.iter().take_while(|w| w.millis <= now).count();
             let catchup = Catchup::new(list(writes, seen), versions.into_keys());
             read = Some(Read { seen, catchup });

@@ -1,70 +1,42 @@
-//! The interface of a dialect of MachineHealthCheck to a [`super::Fleet`]: how a Machine is evaluated and
-//! counted, when the limit allows remediation, and which action follows.
+//! What differs between the dialects of MachineHealthCheck: how a Machine is counted, when the limit allows
+//! remediation, and what is done about a Machine. The verdict is the same in all.
 
 use std::fmt::Debug;
 
-use jiff::Timestamp;
-
 use super::{
-    Action, Check, ClusterFacts, Condition, ConditionRule, Counts, FleetCounts,
-    HealthConditionWrite, Judgement, LimitStatus, MachineFacts, NodeView, Target, Verdict, action,
-    health_condition, judge,
+    Action, Check, Counts, FleetCounts, HealthConditionWrite, LimitStatus, MachineFacts, Target,
+    Verdict, action, health_condition,
+    limit_status::{allowance, refusal},
 };
 
 /// The rules of one check.
 pub trait DialectRules: Clone + PartialEq {
     /// The facts about a Machine that the rules use.
-    type Machine: Clone + Debug + PartialEq;
+    type Machine: Clone + Debug + PartialEq + AsRef<MachineFacts> + AsMut<MachineFacts>;
     /// An action for a Machine.
     type Action: Clone + Debug + PartialEq;
 
-    /// `metadata.name` of a Machine.
-    fn name(machine: &Self::Machine) -> &str;
-
-    /// `metadata.uid` of a Machine.
-    fn uid(machine: &Self::Machine) -> &str;
-
-    /// The conditions of a Machine to which [`Self::machine_rules`] apply.
-    fn conditions(machine: &mut Self::Machine) -> Option<&mut Vec<Condition>>;
-
-    /// Whether the check is paused, so that nothing is due.
-    fn is_paused(&self) -> bool;
-
-    /// The rules on conditions of Nodes.
-    fn node_rules(&self) -> &[ConditionRule];
-
-    /// The rules on conditions of Machines.
-    fn machine_rules(&self) -> &[ConditionRule];
-
-    /// Evaluates one Machine.
-    fn judge(
-        &self,
-        cluster: &ClusterFacts,
-        machine: &Self::Machine,
-        node: &NodeView,
-        now: Timestamp,
-    ) -> Judgement;
+    /// The rules that all dialects share.
+    fn common(&self) -> &Check;
 
     /// How a Machine counts.
     fn counts(&self, target: &Target<Self::Machine>, verdict: &Verdict) -> Counts;
 
-    /// The state of the limit with its message. `names`: the Machines that count against it, in order.
-    fn gate<'a>(
-        &self,
-        tally: &FleetCounts,
-        names: impl IntoIterator<Item = &'a str>,
-    ) -> LimitStatus;
+    /// How many more Machines may fail before remediation stops; `None`: remediation is not allowed.
+    fn allowance(&self, tally: &FleetCounts) -> Option<u32>;
 
-    /// Whether the limit allows remediation.
-    fn is_open(&self, tally: &FleetCounts) -> bool;
-
-    /// Whether the limit forbids remediation if all of `expected` members fail. If not, a burst need not
-    /// settle (F13).
-    fn can_close(&self, expected: u32) -> bool;
+    /// Why remediation is not allowed. `names`: the Machines that count against the limit, in order.
+    fn refusal<'a>(&self, tally: &FleetCounts, names: impl IntoIterator<Item = &'a str>) -> String;
 
     /// The `HealthCheckSucceeded` that must be written to a Machine, if any.
-    fn condition(&self, machine: &Self::Machine, verdict: &Verdict)
-    -> Option<HealthConditionWrite>;
+    fn condition(_: &Self::Machine, _: &Verdict) -> Option<HealthConditionWrite> {
+        None
+    }
+
+    /// Whether a Machine is under remediation without a remediation object.
+    fn is_marked(&self, _: &Self::Machine) -> bool {
+        false
+    }
 
     /// The action for a Machine, if any. `open`: the limit allows remediation.
     fn action(
@@ -75,67 +47,63 @@ pub trait DialectRules: Clone + PartialEq {
     ) -> Option<Self::Action>;
 }
 
+/// Whether the limit forbids remediation if all of `expected` members fail. If not, a burst need not settle (F13).
+pub fn can_close<P: DialectRules>(rules: &P, expected: u32) -> bool {
+    let all = FleetCounts {
+        expected,
+        unhealthy: expected,
+        not_healthy: expected,
+        ..FleetCounts::default()
+    };
+    rules.allowance(&all).is_none()
+}
+
+// === impl LimitStatus ===
+
+impl LimitStatus {
+    /// Compares the counts with the limit of a check. `names` are the machines that count, in order.
+    pub fn new<'a, P: DialectRules>(
+        rules: &P,
+        tally: &FleetCounts,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let allowance = rules.allowance(tally);
+        Self {
+            open: allowance.is_some(),
+            expected: tally.expected,
+            not_healthy: tally.not_healthy,
+            remediations_allowed: allowance.unwrap_or(0),
+            message: match allowance {
+                Some(_) => String::new(),
+                None => rules.refusal(tally, names),
+            },
+        }
+    }
+}
+
 // === impl Check ===
 
 impl DialectRules for Check {
     type Machine = MachineFacts;
     type Action = Action;
 
-    fn name(machine: &MachineFacts) -> &str {
-        &machine.name
-    }
-
-    fn uid(machine: &MachineFacts) -> &str {
-        &machine.uid
-    }
-
-    fn conditions(machine: &mut MachineFacts) -> Option<&mut Vec<Condition>> {
-        Some(&mut machine.conditions)
-    }
-
-    fn is_paused(&self) -> bool {
-        self.paused
-    }
-
-    fn node_rules(&self) -> &[ConditionRule] {
-        &self.node_conditions
-    }
-
-    fn machine_rules(&self) -> &[ConditionRule] {
-        &self.machine_conditions
-    }
-
-    fn judge(
-        &self,
-        cluster: &ClusterFacts,
-        machine: &MachineFacts,
-        node: &NodeView,
-        now: Timestamp,
-    ) -> Judgement {
-        judge(self, cluster, machine, node, now)
+    fn common(&self) -> &Check {
+        self
     }
 
     fn counts(&self, target: &Target, verdict: &Verdict) -> Counts {
         Counts::of(verdict, &target.remediation)
     }
 
-    fn gate<'a>(
-        &self,
-        tally: &FleetCounts,
-        names: impl IntoIterator<Item = &'a str>,
-    ) -> LimitStatus {
-        LimitStatus::new(self, tally, names)
+    fn allowance(&self, tally: &FleetCounts) -> Option<u32> {
+        allowance(self.limit, tally)
     }
 
-    fn is_open(&self, tally: &FleetCounts) -> bool {
-        LimitStatus::is_open(self, tally)
+    fn refusal<'a>(&self, tally: &FleetCounts, names: impl IntoIterator<Item = &'a str>) -> String {
+        refusal(self.limit, tally, names)
     }
 
-    fn can_close(&self, expected: u32) -> bool {
-        expected > 0 && self.limit.allowance(expected, expected).is_none()
-    }
-
-    fn condition(&self, machine: &MachineFacts, verdict: &Verdict) -> Option<HealthConditionWrite> {
+    fn condition(machine: &MachineFacts, verdict: &Verdict) -> Option<HealthConditionWrite> {
         health_condition(machine, verdict)
     }
 

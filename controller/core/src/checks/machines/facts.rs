@@ -4,6 +4,8 @@
 
 use jiff::Timestamp;
 
+use super::SkipReason;
+
 /// A status condition, of a Machine, a Node or a Cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Condition {
@@ -39,30 +41,29 @@ pub struct ClusterFacts {
     pub control_plane_initialized: Option<Timestamp>,
 }
 
-/// The facts about one Machine of Cluster API.
+/// The facts about one Machine on which its verdict rests, in every dialect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MachineFacts {
     /// `metadata.name`.
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
-    /// `metadata.creationTimestamp`.
-    pub created: Timestamp,
+    /// From when the startup timeout runs: `metadata.creationTimestamp`, of OpenShift `status.lastUpdated`. `None`:
+    /// from now at each evaluation, so that it never fires.
+    pub starting_since: Option<Timestamp>,
     /// Has a deletionTimestamp.
     pub deleting: bool,
-    /// Carries label `cluster.x-k8s.io/control-plane`.
+    /// Labelled as part of the control plane.
     pub control_plane: bool,
-    /// Carries annotation `cluster.x-k8s.io/paused`.
-    pub paused: bool,
-    /// Carries annotation `cluster.x-k8s.io/skip-remediation`.
-    pub skip_remediation: bool,
+    /// Why it is no target of its check.
+    pub skipped: Option<SkipReason>,
     /// Carries annotation `cluster.x-k8s.io/remediate-machine`.
     pub remediate_annotation: bool,
     /// `status.conditions` of the v1beta2 contract.
     pub conditions: Vec<Condition>,
     /// When the Machine's `InfrastructureReady` became True; `None` if it is not True.
     pub infrastructure_ready: Option<Timestamp>,
-    /// `status.failureReason` and `failureMessage`, of Cluster API up to v1.10.
+    /// `status.failureReason` and `failureMessage`, of Cluster API up to v1.10; of OpenShift in the phase `Failed`.
     pub failure: Option<String>,
     /// The present status of `HealthCheckSucceeded` (v1beta2 list, else v1beta1).
     pub health_condition: Option<bool>,
@@ -135,4 +136,18 @@ pub struct Target<M = MachineFacts> {
     pub node: NodeView,
     /// The remediation of the Machine.
     pub remediation: MachineRemediation,
+}
+
+// === impl MachineFacts ===
+
+impl AsRef<Self> for MachineFacts {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl AsMut<Self> for MachineFacts {
+    fn as_mut(&mut self) -> &mut Self {
+        self
+    }
 }

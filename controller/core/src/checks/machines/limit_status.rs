@@ -3,7 +3,7 @@
 //! Owns the counting of a fleet and the comparison with the limit. Must always count a machine whose
 //! health is unknown, or whose remediation is not over, so that it makes no room for another one.
 
-use super::{Check, MachineRemediation, Verdict};
+use super::{Limit, MachineRemediation, Verdict};
 
 /// How many machines the message of an exceeded limit names; the others are only counted.
 const NAMED: usize = 10;
@@ -112,57 +112,37 @@ impl FleetCounts {
     }
 }
 
-// === impl LimitStatus ===
-
-impl LimitStatus {
-    /// Compares the counts with the check's limit (docs/reference/cluster-api.md, The limit). The limit
-    /// is a gate, not a budget: while it is not exceeded, every unhealthy machine may be remediated in
-    /// one pass.
-    ///
-    /// Unhealthy machines always count, so a limit of 0 or less is exceeded whenever there is one: such a
-    /// check only observes. `names` are the machines that count, in order; the first ones are named in the
-    /// message.
-    pub fn new<'a>(
-        check: &Check,
-        tally: &FleetCounts,
-        names: impl IntoIterator<Item = &'a str>,
-    ) -> Self {
-        let FleetCounts {
-            expected,
-            unhealthy,
-            not_healthy,
-            ..
-        } = *tally;
-        let allowance = allowance(check, tally);
-        let message = match allowance {
-            Some(_) => String::new(),
-            None => format!(
-                "Remediation is not allowed: {not_healthy} of {expected} machines are not healthy, \
-                 {unhealthy} of them unhealthy; {}{}",
-                check.limit.describe(expected),
-                listed(names, not_healthy),
-            ),
-        };
-        Self {
-            open: allowance.is_some(),
-            expected,
-            not_healthy,
-            remediations_allowed: allowance.unwrap_or(0),
-            message,
-        }
-    }
-
-    /// Whether remediation is allowed, without building the message.
-    pub fn is_open(check: &Check, tally: &FleetCounts) -> bool {
-        allowance(check, tally).is_some()
+/// How many more machines may fail before remediation stops by Cluster API's limit
+/// (docs/reference/cluster-api.md, The limit); `None`: it is exceeded.
+///
+/// The limit is a gate, not a budget: while it is not exceeded, every unhealthy machine may be remediated in one pass.
+/// Unhealthy machines always count, so a limit of 0 or less is exceeded whenever there is one: such a check only
+/// observes.
+pub(super) fn allowance(limit: Limit, tally: &FleetCounts) -> Option<u32> {
+    match tally.expected {
+        0 => Some(0),
+        expected => limit.allowance(expected, tally.not_healthy),
     }
 }
 
-fn allowance(check: &Check, tally: &FleetCounts) -> Option<u32> {
-    match tally.expected {
-        0 => Some(0),
-        expected => check.limit.allowance(expected, tally.not_healthy),
-    }
+/// Why Cluster API's limit is exceeded. `names` are the machines that count, in order; the first ones are named.
+pub(super) fn refusal<'a>(
+    limit: Limit,
+    tally: &FleetCounts,
+    names: impl IntoIterator<Item = &'a str>,
+) -> String {
+    let FleetCounts {
+        expected,
+        unhealthy,
+        not_healthy,
+        ..
+    } = *tally;
+    format!(
+        "Remediation is not allowed: {not_healthy} of {expected} machines are not healthy, \
+         {unhealthy} of them unhealthy; {}{}",
+        limit.describe(expected),
+        listed(names, not_healthy),
+    )
 }
 
 /// The first few of `total` names and the number of the others.

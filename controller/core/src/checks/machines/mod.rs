@@ -29,7 +29,7 @@ mod verdict;
 
 pub use action::{Action, CheckStatus, action};
 pub use condition::{HealthConditionWrite, health_condition};
-pub use dialect_rules::DialectRules;
+pub use dialect_rules::{DialectRules, can_close};
 pub use facts::{
     ClusterFacts, Condition, LONG_AGO, MachineFacts, MachineRemediation, NodeFacts, NodeView,
     Target,
@@ -42,10 +42,9 @@ pub use openshift::external::{
 };
 pub use openshift::{
     OpenShiftAction, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, OpenShiftTarget,
-    counts_as_healthy, judge_openshift, most_unhealthy, no_cluster, onsets_openshift,
-    openshift_action,
+    counts_as_healthy, most_unhealthy, openshift_action, ready_cluster,
 };
-pub use orphan::{CheckState, Orphan, orphaned, unclaimed};
+pub use orphan::{CheckState, Orphan, orphaned};
 pub use overlap::{Claim, acting};
 pub(crate) use rules::deadline;
 pub use rules::{Check, ConditionRule, Limit};

@@ -66,15 +66,6 @@ pub fn orphaned(
     }
 }
 
-/// Whether a remediation that does not name its check is withdrawn: none of `checks`, which are all checks of
-/// its namespace, would make it. A paused check counts, because it may have made the remediation.
-///
-/// `frozen`: the Machine or its Cluster is paused, or the Cluster is missing.
-pub fn unclaimed(checks: &[CheckState], frozen: bool) -> bool {
-    let claims = |check: &CheckState| check.makes && check.selects && !check.deleting;
-    !frozen && !checks.iter().any(claims)
-}
-
 // === impl CheckState ===
 
 impl CheckState {

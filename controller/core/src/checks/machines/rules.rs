@@ -21,6 +21,8 @@ pub enum Limit {
         /// The highest number at which remediation is allowed.
         max: u32,
     },
+    /// The limit cannot be parsed, and remediation is never allowed.
+    Unreadable,
 }
 
 /// A condition that makes a machine unhealthy once it has held for `timeout`.
@@ -34,7 +36,7 @@ pub struct ConditionRule {
     pub timeout: Duration,
 }
 
-/// The rules of one MachineHealthCheck of Cluster API.
+/// The rules of one MachineHealthCheck: all of Cluster API's, and those that OpenShift shares.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Check {
     /// How long a Machine may be without a Node; `None`: without limit.
@@ -43,7 +45,7 @@ pub struct Check {
     pub node_conditions: Vec<ConditionRule>,
     /// Conditions of the Machine (v1beta2 list), OR-combined.
     pub machine_conditions: Vec<ConditionRule>,
-    /// The limit; Cluster API's default is 100%.
+    /// The limit; the default is 100%.
     pub limit: Limit,
     /// Whether the check names a remediation template (external remediation); else the owner remediates.
     pub external: bool,
@@ -75,6 +77,7 @@ impl Limit {
         let (min, max) = match self {
             Self::AtMost(limit) => (0, limit.of(expected)),
             Self::Range { min, max } => (min, i64::from(max)),
+            Self::Unreadable => return None,
         };
         if not_healthy < min || i64::from(not_healthy) > max {
             return None;
@@ -94,6 +97,7 @@ impl Limit {
             }
             Self::AtMost(limit @ IntOrPercent::Int(_)) => format!("maxUnhealthy is {limit}"),
             Self::Range { min, max } => format!("unhealthyRange is [{min}-{max}]"),
+            Self::Unreadable => "maxUnhealthy cannot be parsed".to_owned(),
         }
     }
 }

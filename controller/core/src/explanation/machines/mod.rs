@@ -11,8 +11,8 @@ use super::{
     messages::{counted, limit_result, limit_value, next_change, verdict_changes},
 };
 use crate::checks::machines::{
-    ClusterFacts, DialectRules, FleetCounts, FutureCause, Judgement, Limit, LimitStatus, Onset,
-    Target, Verdict, clock_skew,
+    self, ClusterFacts, DialectRules, FleetCounts, FutureCause, Judgement, Limit, LimitStatus,
+    MachineFacts, Target, Verdict, clock_skew,
 };
 use target::{judge, target_view};
 
@@ -79,30 +79,10 @@ pub struct RecordedCondition {
     pub message: String,
 }
 
-/// The sentences and times in which the dialects differ.
+/// The sentences in which the dialects differ.
 pub(super) trait Dialect: DialectRules {
     /// What makes a Machine unhealthy, one rule each.
     fn rules(&self) -> Vec<String>;
-
-    /// The limit; `None`: it cannot be parsed.
-    fn limit(&self) -> Option<Limit>;
-
-    /// Every cause that the facts lead to in the course of time.
-    fn onsets(
-        &self,
-        cluster: &ClusterFacts,
-        target: &Target<Self::Machine>,
-        now: Timestamp,
-    ) -> Vec<Onset>;
-
-    /// Whether nothing records when the startup timeout of the Machine began, so that it does not run.
-    fn is_startup_untimed(&self, machine: &Self::Machine) -> bool;
-
-    /// Has a deletionTimestamp.
-    fn is_deleting(machine: &Self::Machine) -> bool;
-
-    /// The Machine of an action.
-    fn machine_of(action: &Self::Action) -> &str;
 
     /// What an action does.
     fn action_message(action: &Self::Action, kind: &str, owner: Option<&str>) -> String;
@@ -116,12 +96,29 @@ pub(super) trait Dialect: DialectRules {
     ) -> String;
 }
 
+/// Whether nothing records when the startup timeout of the Machine began, so that it does not run.
+fn is_startup_untimed<P: DialectRules>(rules: &P, machine: &P::Machine) -> bool {
+    let machine = machine.as_ref();
+    rules.common().startup_timeout.is_some()
+        && machine.starting_since.is_none()
+        && machine.failure.is_none()
+}
+
 /// One evaluation of the whole fleet.
 struct Evaluation<'a, P: DialectRules> {
     tally: FleetCounts,
     gate: LimitStatus,
     judgements: BTreeMap<&'a str, Judgement>,
-    actions: Vec<P::Action>,
+    /// The actions, with the name of the Machine.
+    actions: Vec<(&'a str, P::Action)>,
+}
+
+// === impl MachineEntry ===
+
+impl<M: AsRef<MachineFacts>> MachineEntry<M> {
+    fn name(&self) -> &str {
+        &self.target.machine.as_ref().name
+    }
 }
 
 // === impl Evaluation ===
@@ -181,7 +178,7 @@ pub fn explain_machines<P: Dialect>(facts: &MachineCheckFacts<P>, now: Timestamp
         due: facts
             .machines
             .iter()
-            .filter_map(|entry| due.get(P::name(&entry.target.machine)).cloned())
+            .filter_map(|entry| due.get(entry.name()).cloned())
             .collect(),
         next: next(facts, &evaluation, now),
         recorded: recorded(facts.recorded.as_ref(), gate.open).filter(|_| acts),
@@ -197,19 +194,21 @@ fn evaluate<P: Dialect>(facts: &MachineCheckFacts<P>, now: Timestamp) -> Evaluat
     let (rules, cluster) = (&facts.rules, &facts.cluster_facts);
     let mut tally = FleetCounts::default();
     let mut judgements = BTreeMap::new();
-    for MachineEntry { target, .. } in &facts.machines {
-        let judgement = rules.judge(cluster, &target.machine, &target.node, now);
+    for entry in &facts.machines {
+        let (target, machine) = (&entry.target, entry.target.machine.as_ref());
+        let judgement = machines::judge(rules.common(), cluster, machine, &target.node, now);
         tally.add(rules.counts(target, &judgement.verdict));
-        judgements.insert(P::name(&target.machine), judgement);
+        judgements.insert(entry.name(), judgement);
     }
-    let gate = rules.gate(&tally, []);
+    let gate = LimitStatus::new(rules, &tally, []);
     let actions = facts
         .machines
         .iter()
-        .filter(|entry| !facts.acted_for.contains_key(P::name(&entry.target.machine)))
-        .filter_map(|MachineEntry { target, .. }| {
-            let judgement = judgements.get(P::name(&target.machine))?;
-            rules.action(target, &judgement.verdict, gate.open)
+        .filter(|entry| !facts.acted_for.contains_key(entry.name()))
+        .filter_map(|entry| {
+            let judgement = judgements.get(entry.name())?;
+            let action = rules.action(&entry.target, &judgement.verdict, gate.open)?;
+            Some((entry.name(), action))
         })
         .collect();
     Evaluation {
@@ -227,17 +226,19 @@ fn due<'a, P: Dialect>(
 ) -> BTreeMap<String, String> {
     let mut due = facts.mark_steps.clone();
     due.retain(|name, _| !facts.acted_for.contains_key(name));
-    for action in &evaluation.actions {
-        let name = P::machine_of(action);
-        due.insert(name.to_owned(), action_message(facts, action));
+    for (name, action) in &evaluation.actions {
+        due.insert((*name).to_owned(), action_message(facts, name, action));
     }
     due
 }
 
-fn action_message<P: Dialect>(facts: &MachineCheckFacts<P>, action: &P::Action) -> String {
-    let name = P::machine_of(action);
+fn action_message<P: Dialect>(
+    facts: &MachineCheckFacts<P>,
+    name: &str,
+    action: &P::Action,
+) -> String {
     let mut machines = facts.machines.iter();
-    let entry = machines.find(|entry| P::name(&entry.target.machine) == name);
+    let entry = machines.find(|entry| entry.name() == name);
     let owner = entry.and_then(|entry| entry.owner.as_deref());
     P::action_message(action, &facts.remediation_kind, owner)
 }
@@ -260,8 +261,13 @@ fn limit_message<P: Dialect>(
     targets: &[TargetView],
 ) -> String {
     let counted = counted(gate.expected, gate.not_healthy, targets);
-    match facts.rules.limit() {
-        Some(limit) => format!(
+    match facts.rules.common().limit {
+        Limit::Unreadable => {
+            let why = facts.limit_error.as_deref();
+            let why = why.unwrap_or("cannot parse spec.maxUnhealthy");
+            format!("{counted} {why}: remediation is NOT allowed.")
+        }
+        limit => format!(
             "{counted} {}. {}",
             limit_value(limit, gate.expected, facts.limit_is_default),
             limit_result(
@@ -271,11 +277,6 @@ fn limit_message<P: Dialect>(
                 gate.remediations_allowed
             )
         ),
-        None => {
-            let why = facts.limit_error.as_deref();
-            let why = why.unwrap_or("cannot parse spec.maxUnhealthy");
-            format!("{counted} {why}: remediation is NOT allowed.")
-        }
     }
 }
 
@@ -288,9 +289,9 @@ fn next<P: Dialect>(
     let changes: Vec<(&str, Timestamp)> = facts
         .machines
         .iter()
-        .filter_map(|MachineEntry { target, .. }| {
-            let changes_at = judge(facts, target, now).changes_at?;
-            Some((P::name(&target.machine), changes_at))
+        .filter_map(|entry| {
+            let changes_at = judge(facts, &entry.target, now).changes_at?;
+            Some((entry.name(), changes_at))
         })
         .collect();
     let at = changes.iter().map(|(_, at)| *at).min()?;
@@ -304,7 +305,7 @@ fn next<P: Dialect>(
         .actions
         .iter()
         .filter(|action| !evaluation.actions.contains(action))
-        .map(|action| action_message(facts, action))
+        .map(|(name, action)| action_message(facts, name, action))
         .collect();
     let changes = verdict_changes(&targets, |name| (evaluation.label(name), later.label(name)));
     let message = next_change(&changes, (evaluation.gate.open, later.gate.open), &actions);
@@ -348,9 +349,9 @@ fn untimed_note<P: Dialect>(facts: &MachineCheckFacts<P>) -> Option<String> {
         .machines
         .iter()
         .filter(|entry| {
-            entry.node.is_none() && facts.rules.is_startup_untimed(&entry.target.machine)
+            entry.node.is_none() && is_startup_untimed(&facts.rules, &entry.target.machine)
         })
-        .map(|entry| P::name(&entry.target.machine))
+        .map(MachineEntry::name)
         .collect();
     (!untimed.is_empty()).then(|| {
         format!(

@@ -9,10 +9,10 @@ use super::{
         check::{CauseView, TargetRemediation, TargetView},
         messages::{verdict_reason, waiting_reason},
     },
-    Dialect, Evaluation, MachineCheckFacts, MachineEntry,
+    Dialect, Evaluation, MachineCheckFacts, MachineEntry, is_startup_untimed,
 };
 use crate::checks::machines::{
-    Cause, Judgement, MachineRemediation, NodeView, Onset, Target, UnknownReason, Verdict,
+    self, Cause, Judgement, MachineRemediation, NodeView, Onset, Target, UnknownReason, Verdict,
 };
 
 /// What the check evaluates for one Machine, and why.
@@ -24,11 +24,12 @@ pub(super) fn target_view<P: Dialect>(
     now: Timestamp,
 ) -> TargetView {
     let target = &entry.target;
-    let name = P::name(&target.machine);
+    let (machine, name) = (target.machine.as_ref(), entry.name());
     let judgement = judge(facts, target, now);
     let verdict = &judgement.verdict;
-    let mut onsets = facts.rules.onsets(&facts.cluster_facts, target, now);
-    if facts.rules.is_startup_untimed(&target.machine) && entry.node.is_none() {
+    let (rules, cluster) = (facts.rules.common(), &facts.cluster_facts);
+    let mut onsets = machines::onsets(rules, cluster, machine, &target.node, now);
+    if is_startup_untimed(&facts.rules, &target.machine) && entry.node.is_none() {
         onsets.retain(|onset| onset.at.is_none());
     }
     let remediation = remediation_view(&target.remediation, &facts.remediation_kind, name);
@@ -36,9 +37,8 @@ pub(super) fn target_view<P: Dialect>(
         (Some(due), _) => due.clone(),
         (None, Some(other)) => format!("nothing: MachineHealthCheck {other} acts for it"),
         (None, None) => {
-            let deleting = P::is_deleting(&target.machine);
             let open = evaluation.gate.open;
-            match waiting_reason(verdict, &target.remediation, deleting, open) {
+            match waiting_reason(verdict, &target.remediation, machine.deleting, open) {
                 Some(why) => why.into(),
                 None => {
                     let remediation = remediation.as_ref().map(ToString::to_string);
@@ -69,10 +69,11 @@ pub(super) fn judge<P: Dialect>(
     target: &Target<P::Machine>,
     now: Timestamp,
 ) -> Judgement {
-    let (cluster, machine) = (&facts.cluster_facts, &target.machine);
-    let mut judgement = facts.rules.judge(cluster, machine, &target.node, now);
+    let (rules, cluster) = (facts.rules.common(), &facts.cluster_facts);
+    let machine = target.machine.as_ref();
+    let mut judgement = machines::judge(rules, cluster, machine, &target.node, now);
     let starting = matches!(judgement.verdict, Verdict::Suspect { starting: true, .. });
-    if starting && facts.rules.is_startup_untimed(machine) {
+    if starting && is_startup_untimed(&facts.rules, &target.machine) {
         judgement.changes_at = None;
     }
     judgement

@@ -234,12 +234,10 @@ pub(super) fn history(state: Option<&State>) -> Vec<String> {
                 .map(|r| format!("{} {:?} at {}", r.protocol, r.raw, clock(r.at)))
                 .collect();
             lines.push(format!(
-                "confirmed off at {} by {by}{}: {}",
+                "confirmed off at {} by {by}, which answered {} to {}: {}",
                 clock(*at),
-                taken
-                    .as_ref()
-                    .map(|taken| format!(", which answered {} to {}", taken.answer, taken.command))
-                    .unwrap_or_default(),
+                taken.answer,
+                taken.command,
                 readings.join(", ")
             ));
         }

@@ -109,11 +109,10 @@ fn machine(name: &str) -> MachineFacts {
     MachineFacts {
         name: name.into(),
         uid: format!("uid-{name}"),
-        created: at(-1000),
+        starting_since: Some(at(-1000)),
         deleting: false,
         control_plane: false,
-        paused: false,
-        skip_remediation: false,
+        skipped: None,
         remediate_annotation: false,
         conditions: Vec::new(),
         infrastructure_ready: Some(at(-1000)),

@@ -6,31 +6,24 @@ use crate::checks::machines::{OpenShiftCheck, OpenShiftMachine, OpenShiftStrateg
 fn openshift_check(strategy: OpenShiftStrategy) -> RehearsedCheck {
     RehearsedCheck {
         name: "openshift-machine-api/workers".into(),
-        rules: CheckRules::OpenShift(OpenShiftCheck {
-            startup_timeout: None,
-            node_conditions: vec![ConditionRule {
+        rules: CheckRules::OpenShift(OpenShiftCheck::new(
+            None,
+            vec![ConditionRule {
                 type_: "Ready".into(),
                 status: "Unknown".into(),
                 timeout: Duration::from_secs(60),
             }],
-            max_unhealthy: Some(IntOrPercent::Percent(40)),
+            Limit::AtMost(IntOrPercent::Percent(40)),
             strategy,
-            paused: false,
-        }),
+        )),
     }
 }
 
 fn put_openshift(rehearsal: &mut Rehearsal, name: &str, status: &str, seconds: i64) {
     let machine = OpenShiftMachine {
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        failed: None,
-        last_updated: Some(at(-1000)),
-        deleting: false,
+        facts: machine(name),
         controlled: true,
-        master: false,
         external_remediation: false,
-        maintenance: false,
     };
     let member = MemberFacts::OpenShift {
         machine,

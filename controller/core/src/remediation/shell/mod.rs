@@ -19,8 +19,8 @@ use jiff::Timestamp;
 use super::{
     AgentId, AgentPin, AgentView, BmcAccess, BootLog, Collected, Command, Decision, EvictionAnswer,
     EvictionResult, Evictions, HoldRefusal, HostEvidence, HostRef, JournalEntry, JournalFacts,
-    Next, Observation, OperationView, PodDeletions, PodRef, PowerView, State, Step, UpdateReading,
-    WorkloadView, latest_reading_stands, operation_id,
+    Next, Observation, OperationView, PodDeletions, PodRef, PowerView, ReadingError, State, Step,
+    UpdateReading, WorkloadView, latest_reading_stands, operation_id,
 };
 
 pub use lease_memory::LeaseMemory;
@@ -253,7 +253,7 @@ impl Shell {
                 });
             }
         };
-        let facts = match self.track() {
+        let facts = match self.track(&id) {
             Some(operation) => AgentFacts {
                 agent: AgentView::Ready,
                 agent_id: Some(id),
@@ -358,7 +358,7 @@ impl Shell {
     ///
     /// # Errors
     /// The reading does not prove it; a new decision is required.
-    pub fn reading_stands(&self, now: Timestamp) -> Result<(), String> {
+    pub fn reading_stands(&self, now: Timestamp) -> Result<(), ReadingError> {
         let off = self.state.as_ref().and_then(|s| s.attempt.off.as_ref());
         latest_reading_stands(off, self.power.as_ref(), now)
     }

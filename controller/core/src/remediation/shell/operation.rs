@@ -3,7 +3,7 @@
 //! Invariant: silence is not an outcome.
 
 use super::Shell;
-use crate::remediation::{AgentId, OperationView, operation_id};
+use crate::remediation::{AgentId, OperationView, operation_id, pin::proves_absence};
 
 /// An operation whose events are received.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,6 +16,8 @@ pub struct TrackedOperation {
     pub view: Option<OperationView>,
     /// The agent that answered that it does not know the operation.
     pub unknown_to: Option<AgentId>,
+    /// Whether that agent stood by when it answered.
+    pub stood_by: bool,
     /// Whether events of the operation are being received.
     pub following: bool,
 }
@@ -29,6 +31,8 @@ pub enum OperationEvent {
     Unknown {
         /// The agent and its journal.
         by: AgentId,
+        /// Whether it stands by, and begins no operation.
+        stands_by: bool,
     },
     /// The connection was lost; nothing is known.
     Lost,
@@ -62,8 +66,9 @@ pub enum Begun {
 
 impl Shell {
     /// The operation of the current state; `None` if the agent has to be queried first. After a
-    /// restart or a lost connection only the agent knows it.
-    pub(super) fn track(&mut self) -> Option<Option<OperationView>> {
+    /// restart or a lost connection only the agent knows it. `serving` is the agent that serves the rack: that another
+    /// one did not know the operation counts only if it stood by (F6).
+    pub(super) fn track(&mut self, serving: &AgentId) -> Option<Option<OperationView>> {
         let Some(id) = self.operation_id() else {
             self.operation = None;
             return Some(None);
@@ -74,10 +79,17 @@ impl Shell {
                 known: false,
                 view: None,
                 unknown_to: None,
+                stood_by: false,
                 following: false,
             });
         }
-        let tracked = self.operation.as_ref().filter(|tracked| tracked.known)?;
+        let tracked = self.operation.as_mut().filter(|tracked| tracked.known)?;
+        if let (None, Some(by)) = (&tracked.view, &tracked.unknown_to)
+            && !proves_absence(by.agent == serving.agent, tracked.stood_by)
+        {
+            tracked.known = false;
+            return None;
+        }
         Some(tracked.view.clone())
     }
 
@@ -150,10 +162,10 @@ impl Shell {
                 tracked.known = true;
                 tracked.view = Some(view);
             }
-            OperationEvent::Unknown { by } => {
+            OperationEvent::Unknown { by, stands_by } => {
                 tracked.known = true;
                 tracked.view = None;
-                tracked.unknown_to = Some(by);
+                (tracked.unknown_to, tracked.stood_by) = (Some(by), stands_by);
                 tracked.following = false;
             }
             OperationEvent::Lost => {

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::remediation::{OperationOutcome, PowerReading, PowerState};
+use crate::remediation::{CommandTaken, OffProof, OperationOutcome, PowerReading, PowerState};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -33,6 +33,13 @@ fn mk_agent() -> AgentId {
     }
 }
 
+fn mk_unknown(stands_by: bool) -> OperationEvent {
+    OperationEvent::Unknown {
+        by: mk_agent(),
+        stands_by,
+    }
+}
+
 /// The facts about the agent, without a query.
 fn known(shell: &mut Shell) -> Option<AgentFacts> {
     shell.agent(Some(&mk_host()), Ok(mk_agent()), false)
@@ -55,7 +62,7 @@ fn f12_operation_is_unknown_until_its_agent_has_answered() {
     assert!(matches!(silent.agent, AgentView::Unreachable { .. }));
     assert_eq!(silent.agent_id, Some(mk_agent()));
 
-    shell.operation_event(OperationEvent::Unknown { by: mk_agent() });
+    shell.operation_event(mk_unknown(false));
     let answered = known(&mut shell).unwrap();
     assert_eq!(
         (answered.agent, answered.operation),
@@ -64,10 +71,28 @@ fn f12_operation_is_unknown_until_its_agent_has_answered() {
     assert_eq!(shell.unknown_to(), Some(mk_agent()));
     // The answer no longer counts once the operation was begun, or may have been.
     for begun in [Begun::Accepted, Begun::Unclear] {
-        shell.operation_event(OperationEvent::Unknown { by: mk_agent() });
+        shell.operation_event(mk_unknown(false));
         shell.began(begun);
         assert_eq!(known(&mut shell), None);
         assert_eq!(shell.unknown_to(), None);
+    }
+}
+
+#[test]
+fn f6_unknown_operation_at_an_agent_that_no_longer_serves_counts_only_if_it_stands_by() {
+    let other = || AgentId {
+        agent: "b".into(),
+        journal: "k".into(),
+    };
+    for stands_by in [false, true] {
+        let mut shell = mk_shell(Step::PoweringOff);
+        known(&mut shell);
+        shell.follow();
+        shell.operation_event(mk_unknown(stands_by));
+        assert!(known(&mut shell).is_some(), "its agent serves the rack");
+        let taken_over = shell.agent(Some(&mk_host()), Ok(other()), false);
+        assert_eq!(taken_over.is_some(), stands_by);
+        assert_eq!(shell.unknown_to().is_some(), stands_by);
     }
 }
 
@@ -191,7 +216,13 @@ fn f1_taint_requires_a_reading_of_this_process() {
     state.attempt.off = Some(crate::remediation::OffEvidence::Bmc {
         at: NOW,
         readings: Vec::new(),
-        taken: None,
+        taken: CommandTaken {
+            command: "ForceOff".into(),
+            answer: "204".into(),
+            since_start_ms: 0,
+            proof: Some(OffProof::Taken),
+            updates_unknown: None,
+        },
     });
     shell.written(Some(&state));
     assert!(shell.reading_stands(NOW).is_err(), "the BMC was not read");

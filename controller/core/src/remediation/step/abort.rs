@@ -196,7 +196,7 @@ impl StepContext<'_> {
                     PowerDevice::Bmc => return None,
                     PowerDevice::Outlets => match self.outlets_on(s.clone(), readings) {
                         Ok(d) => return Some(d),
-                        Err(why) => why,
+                        Err(why) => why.to_string(),
                     },
                 },
                 OperationOutcome::Unconfirmed { why }

@@ -11,7 +11,7 @@ use super::{
         UnreachablePolicy, WorkloadView,
     },
     Command, Decision, Next, StepContext, after,
-    evidence::{LATEST_READING_AGE, LatestReading, by_person, lacks_proof},
+    evidence::{LATEST_READING_AGE, LatestReading, by_person},
     node::identity::is_pinned,
 };
 
@@ -24,9 +24,6 @@ impl StepContext<'_> {
     pub(super) fn confirming_off(&self, mut s: State) -> Decision {
         if let Some(d) = self.interrupt_hold(&s) {
             return d;
-        }
-        if lacks_proof(&s) {
-            return self.repeat_power_off(s, Reason::PowerOffRunning);
         }
         let cycles = self.only_cycles(&s);
         let node = match self.node() {
@@ -135,9 +132,6 @@ impl StepContext<'_> {
     pub(super) fn tainting(&self, mut s: State) -> Decision {
         if let Some(d) = self.interrupt_hold(&s) {
             return d;
-        }
-        if s.attempt.taint.is_none() && lacks_proof(&s) {
-            return self.repeat_power_off(s, Reason::PowerOffRunning);
         }
         let Some(node) = self.node() else {
             return self.fence_without_node(s);

@@ -251,17 +251,6 @@ impl StepContext<'_> {
     }
 }
 
-/// Whether the evidence was written by an earlier version, which did not record that the BMC took a
-/// command, or what proves the off (F1).
-pub(super) fn lacks_proof(s: &State) -> bool {
-    match &s.attempt.off {
-        Some(OffEvidence::Bmc { taken, .. }) => {
-            taken.as_ref().is_none_or(|taken| taken.proof.is_none())
-        }
-        _ => false,
-    }
-}
-
 /// Whether off was confirmed by a person, not by the BMC.
 pub(super) fn by_person(s: &State) -> bool {
     matches!(s.attempt.off, Some(OffEvidence::Person { .. }))

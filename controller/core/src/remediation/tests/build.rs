@@ -279,7 +279,7 @@ pub(super) fn mk_state(step: Step) -> State {
         s.attempt.off = Some(OffEvidence::Bmc {
             at: at(0),
             readings: mk_proof(),
-            taken: Some(mk_taken()),
+            taken: mk_taken(),
         });
         s.attempt.lease_at_off = Some("09:00:00".into());
     }

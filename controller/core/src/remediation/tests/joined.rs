@@ -32,6 +32,7 @@ fn mk_ended(after_end: bool) -> (Shell, Observation) {
         known: true,
         view: after_end.then(confirmed).flatten(),
         unknown_to: None,
+        stood_by: false,
         following: true,
     });
     shell.node_read(&o.workload, at(24));

@@ -23,6 +23,8 @@ pub(crate) enum OperationEvent {
     Unknown {
         /// The agent and its journal.
         by: AgentId,
+        /// Whether it stood by when it was queried.
+        stands_by: bool,
     },
     /// The connection was lost; nothing is known.
     Lost(String),
@@ -38,13 +40,14 @@ impl AgentQueries {
         events: mpsc::UnboundedSender<OperationEvent>,
     ) {
         let pinned = at.and_then(|name| self.connections.of_name(&name));
-        let (mut client, asked) = match pinned.map_or_else(|| self.connections.of_rack(&rack), Ok) {
-            Ok(at) => (at.client, at.id),
+        let at = match pinned.map_or_else(|| self.connections.of_rack(&rack), Ok) {
+            Ok(at) => at,
             Err(why) => {
                 events.send(OperationEvent::Lost(why)).ok();
                 return;
             }
         };
+        let (mut client, asked, stands_by) = (at.client, at.id, at.standby);
         // A probe shows sooner than the next call whether only this stream was lost.
         let lost = |why: String| {
             self.connections.probe_rack(&rack);
@@ -62,7 +65,7 @@ impl AgentQueries {
                     CallErrorKind::Refused(Refusal::UnknownOperation) => {
                         let journal = journal_of(&status).map_or(asked.journal, str::to_owned);
                         let by = AgentId { journal, ..asked };
-                        events.send(OperationEvent::Unknown { by }).ok();
+                        events.send(OperationEvent::Unknown { by, stands_by }).ok();
                     }
                     _ => lost(classify(&status).message),
                 };

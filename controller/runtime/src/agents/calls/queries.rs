@@ -17,15 +17,6 @@ pub(crate) struct AgentQueries {
     pub(super) connections: Arc<AgentConnections>,
 }
 
-/// The state of a pinned operation, from the agent's record of it.
-fn pinned_operation(record: Option<&v1::OperationInfo>, stands_by: bool) -> PinnedOperation {
-    match record {
-        Some(operation) if operation.outcome.is_none() => PinnedOperation::Running,
-        None if !stands_by => PinnedOperation::Unknown,
-        Some(_) | None => PinnedOperation::Ended,
-    }
-}
-
 fn journal_entry(operation: v1::OperationInfo) -> JournalEntry {
     let progress = match &operation.outcome {
         None => EntryProgress::Running,
@@ -46,9 +37,7 @@ impl AgentQueries {
         Self { connections }
     }
 
-    /// The state of an operation at one agent, whether it serves its rack or stands by. An agent that does
-    /// not stand by may still receive a request that is in flight, so an operation that it does not know may
-    /// still begin.
+    /// The state of an operation at one agent that does not serve its rack.
     ///
     /// # Errors
     /// The agent does not answer.
@@ -71,7 +60,8 @@ impl AgentQueries {
         let mut request = traced_operation(message, id);
         request.set_timeout(CALL);
         let listed = within(client.list_operations(request)).await?.operations;
-        Ok(pinned_operation(listed.first(), stands_by))
+        let is_over = listed.first().map(|operation| operation.outcome.is_some());
+        Ok(PinnedOperation::recorded(is_over, stands_by))
     }
 
     /// The journal entries about a remediation, from each agent of the rack that answers, the newest first.
@@ -102,26 +92,5 @@ impl AgentQueries {
             journals.push(listed.operations.into_iter().map(journal_entry).collect());
         }
         Ok(journals)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn f6_missing_operation_counts_as_ended_only_at_standby_agent() {
-        let running = v1::OperationInfo::default();
-        let ended = v1::OperationInfo {
-            outcome: Some(v1::Outcome::default()),
-            ..v1::OperationInfo::default()
-        };
-        for stands_by in [false, true] {
-            let of = |record| pinned_operation(record, stands_by);
-            assert_eq!(of(Some(&running)), PinnedOperation::Running);
-            assert_eq!(of(Some(&ended)), PinnedOperation::Ended);
-        }
-        assert_eq!(pinned_operation(None, false), PinnedOperation::Unknown);
-        assert_eq!(pinned_operation(None, true), PinnedOperation::Ended);
     }
 }

@@ -5,6 +5,7 @@ use rackhand_api::views::TemplateRef;
 use super::{
     Parts,
     dialect::{Job, MachineDialect, MachineStatus},
+    lookup,
     results::Done,
 };
 use crate::{
@@ -64,7 +65,7 @@ pub(super) fn create<M: MachineDialect>(engine: &mut Parts<M>, item: Item, creat
     let context = engine.context.clone();
     engine.spawn(Done::Acted(item.clone(), Err(panicked())), async move {
         let machine = item.key();
-        let known = M::machine(&context.index, &machine);
+        let known = lookup::machine(&context.index, M::MACHINE, &machine);
         let Creation {
             template,
             maker,

@@ -7,6 +7,7 @@ use rackhand_core::checks::machines::{DialectRules, Fleet, Target, clock_skew};
 use super::{
     Parts, RemediationOwners,
     dialect::{MachineDialect, Spec, Summary},
+    lookup,
 };
 use crate::{
     checks::{
@@ -70,7 +71,10 @@ impl<M: MachineDialect> CheckState<M> {
         let keys = index.keys_after(M::MACHINE, Some(after), most);
         let of_namespace = |machine: &&Key| machine.namespace == *namespace;
         for machine in keys.iter().take_while(of_namespace) {
-            let entry = M::selected_machine(index, &self.spec, machine);
+            let selector = &self.spec.selector;
+            let entry = lookup::select_machine(index, M::MACHINE, machine, |labels| {
+                selector.matches(labels)
+            });
             // A Machine that cannot be parsed is left out; the engine logs it.
             let Some(view) = entry.and_then(|entry| entry.view.ok()) else {
                 continue;

@@ -2,10 +2,10 @@
 //!
 //! Everything else about Machines is in [`super`], and common to all dialects.
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
+use std::{fmt::Debug, sync::Arc};
 
 use kube::api::DynamicObject;
-use rackhand_api::views::{MachineView, Meta, TemplateRef};
+use rackhand_api::views::{LabelSelector, MachineView, Meta, TemplateRef};
 use rackhand_core::checks::machines::{
     ClusterFacts, DialectRules, FleetCounts, LimitStatus, PendingAction,
 };
@@ -15,7 +15,6 @@ use crate::{
     checks::{
         Context,
         conditions::Notices,
-        metrics::CheckMetrics,
         remediations::{
             external_remediations::ExternalRemediations, lifecycle::EffectOutcome,
             template::Unusable, withdrawal::Owner,
@@ -23,15 +22,17 @@ use crate::{
     },
     store::{
         api::ApiError,
-        index::{Entry, Index},
         object::{Key, Kind},
     },
 };
 
 /// The parsed spec of a check, with the state of its Cluster.
 pub(in crate::checks) struct Spec<M: MachineDialect> {
-    pub(in crate::checks) view: Arc<M::View>,
     pub(in crate::checks) meta: Meta,
+    /// The labels of its Machines.
+    pub(in crate::checks) selector: LabelSelector,
+    /// The template of the remediations.
+    pub(in crate::checks) template: Option<TemplateRef>,
     /// The cluster of the check's Nodes.
     pub(in crate::checks) cluster: Key,
     pub(in crate::checks) source: RemediationSource,
@@ -63,7 +64,13 @@ pub(in crate::checks) enum Effect<X> {
     /// Only write the outcome to the conditions of the Machine.
     Report(EffectOutcome),
     /// An action that only this dialect has.
-    Extra(X),
+    Extra {
+        action: X,
+        /// Whether it hands an unhealthy Machine over to remediation (F13).
+        hands_over: bool,
+        /// Whether a remediation may exist from its start (F10).
+        creates: bool,
+    },
 }
 
 /// The contents of the status of a check.
@@ -82,10 +89,11 @@ pub(in crate::checks) struct Summary {
 pub(in crate::checks) struct Job<M: MachineDialect> {
     pub(in crate::checks) context: Arc<Context>,
     pub(in crate::checks) check: Key,
+    /// The UID of the check.
+    pub(in crate::checks) maker: String,
     pub(in crate::checks) machine: Key,
-    pub(in crate::checks) view: Arc<M::View>,
     pub(in crate::checks) rules: M::Rules,
-    pub(in crate::checks) extra: M::Extra,
+    pub(in crate::checks) action: M::Extra,
 }
 
 /// The pending action for a Machine in a dialect.
@@ -96,8 +104,6 @@ pub(in crate::checks) type PendingActionOf<'a, M> =
 pub(in crate::checks) trait MachineDialect: Sized + 'static {
     /// The rules of the check, in the core.
     type Rules: DialectRules<Machine: Send + Sync, Action: Send + Sync> + Send + Sync + 'static;
-    /// The parsed check.
-    type View: Send + Sync;
     /// Actions on a Machine that only this dialect has.
     type Extra: Clone + Debug + Send + 'static;
 
@@ -107,13 +113,15 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
     const MACHINE: Kind;
     /// The kinds in the namespace of a check that it depends on, besides its remediations.
     const FEEDS: &'static [Kind];
-    /// The owner of the remediations that are withdrawn when orphaned.
+    /// The project of the checks, whose orphaned remediations are withdrawn.
     const OWNER: Owner;
-
-    // Checks.
-
-    /// A check in the index.
-    fn check(index: &Index, key: &Key) -> Option<Entry<Self::View>>;
+    /// Whether verdicts and outcomes are written to the conditions of Machines.
+    const WRITES_MACHINES: bool;
+    /// Whether every Machine is considered again at the resync of its check, because changes without an event
+    /// may affect it.
+    const RESYNCS_MACHINES: bool;
+    /// Whether the Nodes are those of this cluster, which are watched while a check is evaluated.
+    const WATCHES_OWN_NODES: bool;
 
     /// The cluster that a check names, whether or not the rest of the check can be read.
     fn cluster_of(context: &Context, key: &Key, check: &DynamicObject) -> Option<Key>;
@@ -121,30 +129,8 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
     /// Reads a check.
     fn read(context: &Context, key: &Key) -> Result<Spec<Self>, Unread>;
 
-    /// The template of the remediations.
-    fn template(view: &Self::View) -> Option<&TemplateRef>;
-
-    /// Whether a check selects Machines with these labels.
-    fn selects(spec: &Spec<Self>, labels: &BTreeMap<String, String>) -> bool;
-
-    /// Whether two readings of a check select the same Machines.
-    fn selects_alike(one: &Self::View, other: &Self::View) -> bool;
-
-    // Machines.
-
-    /// A Machine in the index.
-    fn machine(index: &Index, key: &Key) -> Option<Entry<MachineView>>;
-
-    /// A Machine in the index, if a check selects it.
-    fn selected_machine(index: &Index, spec: &Spec<Self>, key: &Key) -> Option<Entry<MachineView>>;
-
-    /// The Machines that name a Node.
-    fn machines_of_node(index: &Index, cluster: &Key, node: &str) -> Vec<Key>;
-
     /// The facts of a Machine.
     fn facts(view: &MachineView) -> <Self::Rules as DialectRules>::Machine;
-
-    // Actions.
 
     /// The effect of an action on a Machine.
     fn effect(
@@ -154,26 +140,21 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
         wanted: &PendingActionOf<'_, Self>,
     ) -> Option<Effect<Self::Extra>>;
 
-    /// Whether an effect hands an unhealthy Machine over to remediation (F13).
-    fn hands_over(extra: &Self::Extra) -> bool;
-
-    /// Whether a remediation may exist from the start of an effect (F10).
-    fn creates(extra: &Self::Extra) -> bool;
-
     /// Carries out an effect of this dialect.
     fn perform(job: Job<Self>) -> impl Future<Output = Result<EffectOutcome, ApiError>> + Send;
 
-    /// Whether a Machine is under remediation without a remediation object.
-    fn is_marked(_context: &Context, _spec: &Spec<Self>, _machine: &Key) -> bool {
-        false
+    /// Sends the Events about a Machine.
+    fn announce(
+        _context: &Context,
+        _check: &Key,
+        _spec: &Spec<Self>,
+        _machine: &Key,
+        _wanted: &PendingActionOf<'_, Self>,
+        _acts: bool,
+    ) {
     }
 
-    // Status, conditions and metrics.
-
-    /// Whether verdicts and outcomes are written to the conditions of Machines.
-    const WRITES_MACHINES: bool = false;
-
-    /// Writes the conditions of a Machine.
+    /// Writes the conditions of a Machine, where [`Self::WRITES_MACHINES`].
     fn write_machine(
         _context: &Context,
         _check: &Key,
@@ -181,11 +162,6 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
         _status: &MachineStatus,
     ) -> impl Future<Output = Result<(), ApiError>> + Send {
         async { Ok(()) }
-    }
-
-    /// Whether a healthy Machine still has conditions that no longer apply.
-    fn shows_stale(_context: &Context, _machine: &Key) -> bool {
-        false
     }
 
     /// Writes the status of a check.
@@ -202,30 +178,6 @@ pub(in crate::checks) trait MachineDialect: Sized + 'static {
         reason: &'static str,
         message: &str,
     ) -> impl Future<Output = Result<(), ApiError>> + Send;
-
-    /// Sends the Events about a Machine.
-    fn announce(
-        _context: &Context,
-        _check: &Key,
-        _spec: &Spec<Self>,
-        _machine: &Key,
-        _wanted: &PendingActionOf<'_, Self>,
-        _acts: bool,
-    ) {
-    }
-
-    /// Sets the metrics of this dialect.
-    fn count(_metrics: &CheckMetrics, _check: &Key, _tally: &FleetCounts, _open: bool) {}
-
-    /// Removes the metrics of a check.
-    fn forget(_metrics: &CheckMetrics, _check: &Key) {}
-
-    /// Called when the first check is evaluated, and when the last one ends.
-    fn evaluates_some(_index: &Index, _some: bool) {}
-
-    /// Whether every Machine is considered again at the resync of its check, because changes without an event
-    /// may affect it.
-    const RESYNCS_MACHINES: bool = false;
 }
 
 /// The contents of the conditions of a Machine.
@@ -243,7 +195,7 @@ impl<M: MachineDialect> Spec<M> {
     pub(in crate::checks) fn looks_at_the_same(&self, other: &Self) -> bool {
         self.cluster == other.cluster
             && self.source == other.source
-            && M::selects_alike(&self.view, &other.view)
+            && self.selector == other.selector
     }
 
     /// The remediation of a Machine.
@@ -262,13 +214,13 @@ impl<M: MachineDialect> Spec<M> {
 
 impl<X> Effect<X> {
     /// Whether the effect hands an unhealthy Machine over to remediation (F13).
-    pub(in crate::checks) fn hands_over<M: MachineDialect<Extra = X>>(&self) -> bool {
+    pub(in crate::checks) fn hands_over(&self) -> bool {
         match self {
             Self::CreateRemediation { .. } | Self::Report(EffectOutcome::OwnerMarked) => true,
             Self::DeleteRemediation | Self::ReportForeignRemediation { .. } | Self::Report(_) => {
                 false
             }
-            Self::Extra(extra) => M::hands_over(extra),
+            Self::Extra { hands_over, .. } => *hands_over,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, time::Instant};
 
 use jiff::Timestamp;
+use rackhand_api::names::conditions::EXTERNALLY_REMEDIATED;
 use rackhand_core::checks::{
     dispatch::{Role, Turn, Wanted, Work},
     machines::{Claim, MachineRemediation, Verdict},
@@ -17,7 +18,7 @@ use crate::{
     checks::{
         engine::queue::{Item, MemberKey},
         metrics::CheckCounts,
-        remediations::{lifecycle::EffectOutcome, template::Unusable},
+        remediations::{lifecycle::EffectOutcome, template::Unusable, withdrawal::Owner},
     },
     store::object::Key,
 };
@@ -76,7 +77,11 @@ impl<M: MachineDialect> Machines<M> {
                 open: fleet.is_open(),
             };
             metrics.set_check(key, counts, fleet.causes());
-            M::count(metrics, key, fleet.tally(), fleet.is_open());
+            if M::OWNER == Owner::OpenShift {
+                metrics
+                    .openshift
+                    .set_check(key, counts.targets, counts.open);
+            }
         }
     }
 
@@ -99,12 +104,13 @@ impl<M: MachineDialect> Machines<M> {
         let stale = || {
             *wanted.verdict == Verdict::Healthy
                 && !check.fleet.paused()
-                && M::shows_stale(context, &key)
+                && M::WRITES_MACHINES
+                && context.index.machine_mentions(&key, EXTERNALLY_REMEDIATED)
         };
         let shows = wanted.condition.is_some() || stale();
         let is_creation = effect.as_ref().is_some_and(Effect::is_creation);
         let due = Wanted {
-            hands_over: effect.as_ref().is_some_and(Effect::hands_over::<M>),
+            hands_over: effect.as_ref().is_some_and(Effect::hands_over),
             effect,
         };
         engine.members.reconsider(item, &due, shows);
@@ -134,7 +140,7 @@ impl<M: MachineDialect> Machines<M> {
             dry_run: check.spec.dry_run,
         };
         let due = Wanted {
-            hands_over: effect.as_ref().is_some_and(Effect::hands_over::<M>),
+            hands_over: effect.as_ref().is_some_and(Effect::hands_over),
             effect,
         };
         let now = engine.now();
@@ -162,7 +168,9 @@ impl<M: MachineDialect> Machines<M> {
                 let outcome = Some(EffectOutcome::RemediationNotCreated(unusable));
                 show(engine, item, MachineStatus { outcome, ..status });
             }
-            Effect::Extra(extra) => self.perform(engine, item, extra),
+            Effect::Extra {
+                action, creates, ..
+            } => self.perform(engine, item, action, creates),
         }
     }
 
@@ -176,7 +184,7 @@ impl<M: MachineDialect> Machines<M> {
         let Some(check) = self.checks.get_mut(&item.check) else {
             return;
         };
-        let Some(reference) = M::template(&check.spec.view).cloned() else {
+        let Some(reference) = check.spec.template.clone() else {
             return;
         };
         let Some(template) = check.template.fresh(Instant::now()).cloned() else {
@@ -200,7 +208,7 @@ impl<M: MachineDialect> Machines<M> {
         let Some(check) = self.checks.get(&item.check) else {
             return;
         };
-        let Some(template) = M::template(&check.spec.view).cloned() else {
+        let Some(template) = check.spec.template.clone() else {
             return;
         };
         let (source, external) = (&check.spec.source, self.remediations.known());
@@ -209,18 +217,17 @@ impl<M: MachineDialect> Machines<M> {
         act::delete(engine, item, template, uid);
     }
 
-    fn perform(&mut self, engine: &mut Parts<M>, item: Item, extra: M::Extra) {
+    fn perform(&mut self, engine: &mut Parts<M>, item: Item, action: M::Extra, creates: bool) {
         let Some(check) = self.checks.get(&item.check) else {
             return;
         };
-        let creates = M::creates(&extra);
         let job = Job {
             context: engine.context.clone(),
             check: item.check.clone(),
+            maker: check.spec.meta.uid.clone(),
             machine: item.key(),
-            view: check.spec.view.clone(),
             rules: check.spec.rules.clone(),
-            extra,
+            action,
         };
         self.begin(engine, &item, creates);
         act::perform(engine, item, job);
@@ -273,7 +280,7 @@ impl<M: MachineDialect> Machines<M> {
         machine: &Key,
         among: &BTreeSet<Key>,
     ) {
-        let (checks, context) = (&self.checks, &engine.context);
+        let checks = &self.checks;
         let claim = |key: &Key| {
             let check = checks.get(key)?;
             let selects = key.namespace == machine.namespace && check.fleet.contains(&machine.name);
@@ -282,8 +289,7 @@ impl<M: MachineDialect> Machines<M> {
                 created,
                 name: key.name.clone(),
                 able,
-                has_remediation: check.fleet.has_remediation(&machine.name)
-                    || M::is_marked(context, &check.spec, machine),
+                has_remediation: check.fleet.has_remediation(&machine.name),
             })
         };
         for check in self.overlaps.update(machine, among, claim) {

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use rackhand_core::checks::dispatch::Work;
 
 use super::{
-    CheckState, Machines, Parts, dialect::MachineDialect, remediation_source::RemediationSource,
+    CheckState, Machines, Parts, dialect::MachineDialect, lookup,
+    remediation_source::RemediationSource,
 };
 use crate::{
     checks::{
@@ -117,7 +118,7 @@ impl<M: MachineDialect> Machines<M> {
     /// A Node has changed.
     pub(super) fn node_changed(&mut self, engine: &mut Parts<M>, cluster: &Key, node: &str) {
         let index = engine.context.index.clone();
-        let machines = M::machines_of_node(&index, cluster, node);
+        let machines = lookup::machines_of_node(&index, M::MACHINE, cluster, node);
         if machines.is_empty() {
             return;
         }
@@ -132,7 +133,7 @@ impl<M: MachineDialect> Machines<M> {
     /// A Machine has changed.
     pub(super) fn machine_changed(&mut self, engine: &mut Parts<M>, key: &Key) {
         let context = engine.context.clone();
-        let read = match M::machine(&context.index, key).map(|entry| entry.view) {
+        let read = match lookup::machine(&context.index, M::MACHINE, key).map(|entry| entry.view) {
             Some(Err(error)) => {
                 self.unreadable.report(key, error.to_string());
                 None
@@ -150,7 +151,7 @@ impl<M: MachineDialect> Machines<M> {
             };
             let selected = read
                 .as_ref()
-                .filter(|m| M::selects(&check.spec, &m.meta.labels));
+                .filter(|m| check.spec.selector.matches(&m.meta.labels));
             let target = selected.map(|machine| {
                 let why = facts::unreachable(&context.index, &check.spec.cluster, M::FEEDS);
                 check.fleet.set_unreachable(why, now);

@@ -12,6 +12,7 @@ pub(super) mod dialect;
 mod dispatch;
 mod events;
 mod foreign_remediations;
+mod lookup;
 mod orphans;
 mod overlaps;
 mod remediation_owners;
@@ -28,7 +29,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rackhand_core::checks::{
     dispatch::{Backlog, Work},
-    machines::DialectRules,
+    machines::can_close,
 };
 
 use super::{
@@ -36,7 +37,7 @@ use super::{
     conditions::stale_view,
     dialect::Dialect,
     engine::{EngineParts, RESYNC, queue::Item},
-    remediations::external_remediations::WatchEvent,
+    remediations::{external_remediations::WatchEvent, withdrawal::Owner},
 };
 use crate::{
     clusters::sync::{Feed, SyncError},
@@ -103,7 +104,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     }
 
     fn stop(context: &Context) {
-        M::evaluates_some(&context.index, false);
+        watch_own_nodes::<M>(context, false);
     }
 
     fn resync(&mut self, engine: &mut Parts<M>, check: &Key) {
@@ -177,7 +178,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
 
     fn settles(&self, check: &Key) -> bool {
         let state = self.checks.get(check);
-        state.is_some_and(|state| state.spec.rules.can_close(state.fleet.tally().expected))
+        state.is_some_and(|state| can_close(&state.spec.rules, state.fleet.tally().expected))
     }
 
     fn reach(
@@ -267,12 +268,11 @@ impl<M: MachineDialect> Machines<M> {
     fn refresh(&mut self, engine: &mut Parts<M>, key: &Key) {
         let context = engine.context.clone();
         let spec = M::read(&context, key);
-        let entry = M::check(&context.index, key);
-        if entry.is_some() {
+        let check = lookup::check(&context.index, M::CHECK, key);
+        if check.is_some() {
             engine.resync_in(RESYNC, key);
         }
-        let check = entry.as_ref().map(|entry| &*entry.object);
-        let cluster = check.and_then(|check| M::cluster_of(&context, key, check));
+        let cluster = check.and_then(|check| M::cluster_of(&context, key, &check));
         self.clusters.set(key, cluster);
         match spec {
             Ok(spec) => self.evaluate(engine, key, spec),
@@ -293,25 +293,24 @@ impl<M: MachineDialect> Machines<M> {
         if lost || self.record_examined(engine, key) {
             let external = self.remediations.known();
             self.orphans.examine_all(engine, external, |made| {
-                made.check().as_ref() == Some(key) || (lost && made.key.namespace == key.namespace)
+                made.check() == *key || (lost && made.key.namespace == key.namespace)
             });
         }
         let sources = self.checks.values().map(|check| &check.spec.source);
         self.remediations
             .watch(sources, &context, &mut engine.watches);
-        M::evaluates_some(&context.index, !self.clusters.is_empty());
+        watch_own_nodes::<M>(&context, !self.clusters.is_empty());
     }
 
     /// Records the current state of a check and its Cluster. Returns whether its remediations may have become
     /// orphans since the last call.
     fn record_examined(&mut self, engine: &Parts<M>, key: &Key) -> bool {
         let index = &engine.context.index;
-        let check = M::check(index, key);
+        let check = lookup::check(index, M::CHECK, key);
         let cluster = self.clusters.cluster(key);
         let cluster = cluster.and_then(|cluster| index.cluster(cluster));
-        let check = check.as_ref().map(|entry| &*entry.object);
         let cluster = cluster.as_ref().map(|entry| &*entry.object);
-        self.orphans.record(key, check, cluster)
+        self.orphans.record(key, check.as_deref(), cluster)
     }
 
     fn evaluate(&mut self, engine: &mut Parts<M>, key: &Key, spec: Spec<M>) {
@@ -327,12 +326,13 @@ impl<M: MachineDialect> Machines<M> {
             Some(check) if check.spec.looks_at_the_same(&spec) => {
                 let external = self.remediations.known();
                 let rules = spec.rules.clone();
-                let template = M::template(&check.spec.view) != M::template(&spec.view);
+                let template = check.spec.template != spec.template;
                 check.spec = spec;
                 let (spec, fleet) = (&check.spec, &mut check.fleet);
                 fleet.set_check(rules, now, |machine| {
                     let machine = Key::new(&key.namespace, machine);
-                    let view = M::machine(&context.index, &machine)?.view.ok()?;
+                    let entry = lookup::machine(&context.index, M::MACHINE, &machine)?;
+                    let view = entry.view.ok()?;
                     Some(CheckState::target_of(
                         spec, &context, external, &machine, &view,
                     ))
@@ -373,7 +373,16 @@ impl<M: MachineDialect> Machines<M> {
             return;
         }
         engine.end_check(key);
-        M::forget(&engine.context.metrics, key);
+        if M::OWNER == Owner::OpenShift {
+            engine.context.metrics.openshift.remove_check(key);
+        }
         self.overlap_again(engine, key);
+    }
+}
+
+/// Watches the Nodes of this cluster while a check of the dialect is evaluated, if those are its Nodes.
+fn watch_own_nodes<M: MachineDialect>(context: &Context, watch: bool) {
+    if M::WATCHES_OWN_NODES {
+        context.index.watch_own_nodes(M::CHECK, watch);
     }
 }

@@ -12,12 +12,15 @@ use rackhand_api::{
         OpenShiftHealthCheckView,
     },
 };
-use rackhand_core::rehearsal::{CheckRules, Rehearsal, RehearsedCheck};
+use rackhand_core::{
+    checks::machines::ready_cluster,
+    rehearsal::{CheckRules, Rehearsal, RehearsedCheck},
+};
 
 use crate::{
     checks::{FleetObjects, cluster_facts, nodes, openshift_rules, rules},
     remediation::attempts_of,
-    serve::explain::{ExplainError, assumed_cluster, documents},
+    serve::explain::{ExplainError, documents},
     store::{
         object::{Key, Kind},
         power_policy::StoredPolicy,
@@ -174,7 +177,7 @@ fn machine_check(
             notes.push(format!(
                 "Cluster {cluster} is not in the files: it is assumed to be ready, initialized and not paused"
             ));
-            assumed_cluster()
+            ready_cluster()
         }
         Err(error) => return Err(ExplainError::File(format!("Cluster {cluster}: {error}"))),
     };

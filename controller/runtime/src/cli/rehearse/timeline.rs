@@ -226,12 +226,10 @@ impl<'a> Timeline<'a> {
             };
             let (member, cluster) = match &check.selects {
                 CheckSelector::OpenShift { .. } => {
-                    let machine = OpenShiftMachine {
-                        // The rehearsal decides itself which Machines are marked.
-                        external_remediation: false,
-                        maintenance: false,
-                        ..openshift_machine(machine)
-                    };
+                    let mut machine = openshift_machine(machine);
+                    // The rehearsal decides itself which Machines are marked.
+                    machine.external_remediation = false;
+                    machine.facts.skipped = None;
                     (
                         MemberFacts::OpenShift {
                             machine,
@@ -343,35 +341,37 @@ fn node_member(node: &Node) -> Option<MemberFacts> {
 /// The Machine that a Node counts as.
 fn machine_of(node: &Node) -> MachineFacts {
     let created = node.creation_timestamp().map_or(Timestamp::MIN, |at| at.0);
-    MachineFacts {
-        name: node.name_any(),
-        uid: node.uid().unwrap_or_default(),
-        created,
-        deleting: false,
-        control_plane: false,
-        paused: false,
-        skip_remediation: false,
-        remediate_annotation: false,
-        conditions: Vec::new(),
-        infrastructure_ready: Some(created),
-        failure: None,
-        health_condition: None,
-        owner_remediated: None,
-        awaits_owner: false,
-    }
+    facts_of(node, Some(created), Some(created))
 }
 
 /// The Machine of OpenShift that a Node counts as.
 fn openshift_machine_of(node: &Node) -> OpenShiftMachine {
+    let created = node.creation_timestamp().map(|at| at.0);
     OpenShiftMachine {
+        facts: facts_of(node, created, None),
+        controlled: true,
+        external_remediation: false,
+    }
+}
+
+fn facts_of(
+    node: &Node,
+    starting_since: Option<Timestamp>,
+    infrastructure_ready: Option<Timestamp>,
+) -> MachineFacts {
+    MachineFacts {
         name: node.name_any(),
         uid: node.uid().unwrap_or_default(),
-        failed: None,
-        last_updated: node.creation_timestamp().map(|at| at.0),
+        starting_since,
         deleting: false,
-        controlled: true,
-        master: false,
-        external_remediation: false,
-        maintenance: false,
+        control_plane: false,
+        skipped: None,
+        remediate_annotation: false,
+        conditions: Vec::new(),
+        infrastructure_ready,
+        failure: None,
+        health_condition: None,
+        owner_remediated: None,
+        awaits_owner: false,
     }
 }

@@ -142,7 +142,7 @@ pub(super) async fn pinned_operation(
 fn apply_event(scope: &Scope, memory: &mut Memory, told: Option<OperationEvent>) {
     let event = match told {
         Some(OperationEvent::View(view)) => Event::View(view),
-        Some(OperationEvent::Unknown { by }) => Event::Unknown { by },
+        Some(OperationEvent::Unknown { by, stands_by }) => Event::Unknown { by, stands_by },
         // Reported with the response of the BMC; the same command is announced before that,
         // too.
         Some(OperationEvent::Command { command, answer }) => {

@@ -34,7 +34,6 @@ use crate::{
         object::{Key, Kind},
     },
 };
-pub(crate) use machines::assumed_cluster;
 use snapshot::Snapshot;
 
 /// The kind of a remediation.

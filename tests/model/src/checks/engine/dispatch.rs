@@ -3,7 +3,7 @@
 use rackhand_core::{
     checks::dispatch::{Item, Role, Turn, Wanted},
     checks::handover::SETTLE,
-    checks::machines::{Action, DialectRules, MachineRemediation},
+    checks::machines::{self, Action, MachineRemediation},
 };
 
 use super::{
@@ -116,7 +116,7 @@ impl Engine {
         let can_close = |name: &Name| {
             checks.get(name).is_some_and(|state| {
                 let expected = state.fleet.tally().expected;
-                rules(&state.spec.value, None).can_close(expected)
+                machines::can_close(&rules(&state.spec.value, None), expected)
             })
         };
         let settles = |name: &Name| can_close(name) && breakage != Some(Breakage::SettlingSkipped);

@@ -52,11 +52,10 @@ pub(super) fn machine_facts(name: Name, uid: u8) -> MachineFacts {
     MachineFacts {
         name: name.into(),
         uid: uid.to_string(),
-        created: NOW,
+        starting_since: Some(NOW),
         deleting: false,
         control_plane: false,
-        paused: false,
-        skip_remediation: false,
+        skipped: None,
         remediate_annotation: false,
         conditions: Vec::new(),
         infrastructure_ready: Some(NOW),

@@ -463,13 +463,13 @@ fn claim(step: Step) -> State {
             reading(PowerState::Off, 1000),
             reading(PowerState::Off, 4000),
         ],
-        taken: Some(CommandTaken {
+        taken: CommandTaken {
             command: "ForceOff".into(),
             answer: "204".into(),
             since_start_ms: 0,
             proof: Some(OffProof::Taken),
             updates_unknown: None,
-        }),
+        },
     });
     s.attempt.lease_at_off = Some("0-false".into());
     s.attempt.taint = (step == Step::Tainting).then_some(TaintOwner::Us);

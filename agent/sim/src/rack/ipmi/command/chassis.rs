@@ -6,9 +6,9 @@ use rackhand_bmc::ipmi::wire::{CompletionCode, Request};
 
 use super::{Bmc, Caller, Refused, Reply, exactly};
 use crate::rack::ResetType;
-use crate::rack::belief;
 use crate::rack::ipmi::counters::Controlled;
 use crate::rack::power::Answer;
+use crate::rack::power::belief;
 
 /// Function of Chassis Control (table 28-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

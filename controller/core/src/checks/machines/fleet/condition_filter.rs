@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::checks::machines::{Condition, ConditionRule, DialectRules, NodeView, Target};
+use crate::checks::machines::{Check, Condition, ConditionRule, MachineFacts, NodeView};
 
 /// The condition types that rules name.
 pub(super) fn kinds(rules: &[ConditionRule]) -> BTreeSet<&str> {
@@ -10,16 +10,14 @@ pub(super) fn kinds(rules: &[ConditionRule]) -> BTreeSet<&str> {
 }
 
 /// Drops the conditions that no rule names.
-pub(super) fn trim<P: DialectRules>(check: &P, target: &mut Target<P::Machine>) {
-    if let Some(conditions) = P::conditions(&mut target.machine) {
-        keep(conditions, check.machine_rules());
-    }
-    trim_node(check, &mut target.node);
+pub(super) fn trim(check: &Check, machine: &mut MachineFacts, node: &mut NodeView) {
+    keep(&mut machine.conditions, &check.machine_conditions);
+    trim_node(check, node);
 }
 
-pub(super) fn trim_node<P: DialectRules>(check: &P, node: &mut NodeView) {
+pub(super) fn trim_node(check: &Check, node: &mut NodeView) {
     if let NodeView::Present(node) = node {
-        keep(&mut node.conditions, check.node_rules());
+        keep(&mut node.conditions, &check.node_conditions);
     }
 }
 

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use super::{
     Check, CheckStatus, ClusterFacts, DialectRules, FleetCounts, FutureCause, Judgement,
-    LimitStatus, MachineRemediation, NodeView, Target,
+    LimitStatus, MachineRemediation, NodeView, Target, judge,
 };
 pub use changes::{FleetChanges, PendingAction};
 use condition_filter::{kinds, trim, trim_node};
@@ -159,8 +159,12 @@ impl<P: DialectRules> Fleet<P> {
     /// Adds a selected machine, or replaces its facts.
     pub fn put(&mut self, mut target: Target<P::Machine>, now: Timestamp) {
         self.tick(now);
-        trim(&self.check, &mut target);
-        let name = self.name(P::name(&target.machine));
+        trim(
+            self.check.common(),
+            target.machine.as_mut(),
+            &mut target.node,
+        );
+        let name = self.name(&target.machine.as_ref().name);
         let judgement = self.judged(&target);
         let was_target = self.drop_member(&name);
         let is_target = judgement.verdict.is_target();
@@ -201,7 +205,7 @@ impl<P: DialectRules> Fleet<P> {
 
     /// Replaces the Node of a machine. A heartbeat changes no stored condition and has no effect.
     pub fn set_node(&mut self, machine: &str, mut node: NodeView, now: Timestamp) {
-        trim_node(&self.check, &mut node);
+        trim_node(self.check.common(), &mut node);
         self.change(machine, now, |target| {
             let differs = target.node != node;
             target.node = node;
@@ -229,7 +233,7 @@ impl<P: DialectRules> Fleet<P> {
         if self.cluster == cluster {
             return;
         }
-        let resumed = self.paused() && !(self.check.is_paused() || cluster.paused);
+        let resumed = self.paused() && !(self.check.common().paused || cluster.paused);
         self.cluster = cluster;
         self.judge_all(resumed);
     }
@@ -255,8 +259,9 @@ impl<P: DialectRules> Fleet<P> {
         if self.check == check {
             return;
         }
-        let others = kinds(check.node_rules()) != kinds(self.check.node_rules())
-            || kinds(check.machine_rules()) != kinds(self.check.machine_rules());
+        let (before, after) = (self.check.common(), check.common());
+        let others = kinds(&after.node_conditions) != kinds(&before.node_conditions)
+            || kinds(&after.machine_conditions) != kinds(&before.machine_conditions);
         self.check = check;
         if others {
             self.members.retain(|name, member| {
@@ -264,7 +269,11 @@ impl<P: DialectRules> Fleet<P> {
                     self.turn.machines.remove(name);
                     return false;
                 };
-                trim(&self.check, &mut target);
+                trim(
+                    self.check.common(),
+                    target.machine.as_mut(),
+                    &mut target.node,
+                );
                 member.target = target;
                 true
             });
@@ -314,12 +323,9 @@ impl<P: DialectRules> Fleet<P> {
         let verdict = &judgement.verdict;
         let acts = !self.paused() && self.is_whole();
         Some(PendingAction {
-            uid: P::uid(&target.machine),
+            uid: &target.machine.as_ref().uid,
             verdict,
-            condition: self
-                .check
-                .condition(&target.machine, verdict)
-                .filter(|_| acts),
+            condition: P::condition(&target.machine, verdict).filter(|_| acts),
             action: self
                 .check
                 .action(target, verdict, self.open)
@@ -329,7 +335,7 @@ impl<P: DialectRules> Fleet<P> {
 
     /// The state of the limit, with the first names of the machines that count against it.
     pub fn gate(&self) -> LimitStatus {
-        self.check.gate(self.tally(), self.counters.counting())
+        LimitStatus::new(&self.check, self.tally(), self.counters.counting())
     }
 
     /// The values for the status of the check; O(n), because of the names.
@@ -377,14 +383,14 @@ impl<P: DialectRules> Fleet<P> {
         self.members.contains_key(machine)
     }
 
-    /// Whether a machine has a remediation, including one that is being deleted.
+    /// Whether a machine has a remediation, including one that is being deleted, or a mark in place of one.
     pub fn has_remediation(&self, machine: &str) -> bool {
         let member = self.members.get(machine);
         member.is_some_and(|m| {
             matches!(
                 m.target.remediation,
                 MachineRemediation::Open | MachineRemediation::Deleting
-            )
+            ) || self.check.is_marked(&m.target.machine)
         })
     }
 
@@ -395,7 +401,7 @@ impl<P: DialectRules> Fleet<P> {
 
     /// Whether the check or its Cluster is paused, so that nothing is due.
     pub fn paused(&self) -> bool {
-        self.check.is_paused() || self.cluster.paused
+        self.check.common().paused || self.cluster.paused
     }
 
     /// Time never goes back, so that a clock that is set back reverts no verdict.
@@ -415,8 +421,8 @@ impl<P: DialectRules> Fleet<P> {
             joined: target.node != NodeView::NotJoined,
         });
         let node = hidden.as_ref().unwrap_or(&target.node);
-        self.check
-            .judge(&self.cluster, &target.machine, node, self.now)
+        let machine = target.machine.as_ref();
+        judge(self.check.common(), &self.cluster, machine, node, self.now)
     }
 
     /// Removes a member. Returns whether it was a target.
@@ -544,7 +550,7 @@ impl<P: DialectRules> Fleet<P> {
     /// Opens or closes the limit by the counters, and then enqueues all unhealthy machines: those that waited to
     /// be handed over when it closed need another live read once it opens (F10).
     fn settle(&mut self) {
-        let open = self.is_whole() && self.check.is_open(self.tally());
+        let open = self.is_whole() && self.check.allowance(self.tally()).is_some();
         if open != self.open {
             self.turn.counts = true;
             // They are in order, so that a set of them is made at once.

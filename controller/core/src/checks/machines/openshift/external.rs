@@ -61,12 +61,12 @@ pub fn external_step(
     match (machine.external_remediation, carried) {
         (false, ExternalProgress::None) => ExternalStep::Nothing,
         (false, _) => ExternalStep::Withdraw,
-        (true, _) if machine.deleting => ExternalStep::Nothing,
+        (true, _) if machine.facts.deleting => ExternalStep::Nothing,
         (true, ExternalProgress::None) => ExternalStep::Create,
         (true, ExternalProgress::Running) => ExternalStep::Nothing,
         (true, ExternalProgress::Succeeded) => ExternalStep::Unmark,
         (true, ExternalProgress::Failed)
-            if reprovisionable && machine.controlled && !machine.master =>
+            if reprovisionable && machine.controlled && !machine.facts.control_plane =>
         {
             ExternalStep::DeleteMachine
         }

@@ -1,7 +1,7 @@
 //! OpenShift's MachineHealthCheck (`machine.openshift.io/v1beta1`).
 //!
 //! Owns the differences from Cluster API: how machines are counted, and what is done about them
-//! (docs/reference/openshift.md, The check). The verdict is that of [`judge`]. Must never act while the
+//! (docs/reference/openshift.md, The check). The verdict is that of [`super::judge`]. Must never act while the
 //! limit forbids it, nor let a machine under remediation make room for another one (F10).
 
 pub(super) mod external;
@@ -11,25 +11,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Check, ClusterFacts, Condition, ConditionRule, Counts, DialectRules, FleetCounts,
-    HealthConditionWrite, Judgement, Limit, LimitStatus, MachineFacts, MachineRemediation,
-    NodeView, Onset, SkipReason, Target, Verdict, judge, onsets,
+    Check, ClusterFacts, ConditionRule, Counts, DialectRules, FleetCounts, Limit, MachineFacts,
+    MachineRemediation, Target, Verdict,
 };
-use crate::values::int_or_percent::IntOrPercent;
 
 /// The rules of one check of OpenShift.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OpenShiftCheck {
-    /// How long a Machine may be without a Node; `None`: without limit.
-    pub startup_timeout: Option<Duration>,
-    /// Conditions of the Node, OR-combined.
-    pub node_conditions: Vec<ConditionRule>,
-    /// The limit; `None`: it cannot be parsed, and remediation is never allowed.
-    pub max_unhealthy: Option<IntOrPercent>,
+    /// The rules that Cluster API shares.
+    pub common: Check,
     /// How an unhealthy Machine is remediated.
     pub strategy: OpenShiftStrategy,
-    /// Whether the check has the annotation `cluster.x-k8s.io/paused`, so that it changes nothing.
-    pub paused: bool,
 }
 
 /// How a check remediates an unhealthy Machine.
@@ -47,24 +39,12 @@ pub enum OpenShiftStrategy {
 /// The facts about one Machine of OpenShift.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OpenShiftMachine {
-    /// `metadata.name`.
-    pub name: String,
-    /// `metadata.uid`.
-    pub uid: String,
-    /// The failure message if the phase is `Failed`.
-    pub failed: Option<String>,
-    /// `status.lastUpdated`.
-    pub last_updated: Option<Timestamp>,
-    /// Has a deletionTimestamp.
-    pub deleting: bool,
+    /// The facts on which its verdict rests.
+    pub facts: MachineFacts,
     /// Has an owner that is its controller.
     pub controlled: bool,
-    /// Labelled as part of the control plane.
-    pub master: bool,
     /// Carries `host.metal3.io/external-remediation`.
     pub external_remediation: bool,
-    /// Carries `rackhand.dev/maintenance`: a HostMaintenance works on its host.
-    pub maintenance: bool,
 }
 
 /// One selected Machine of OpenShift.
@@ -111,71 +91,9 @@ pub enum OpenShiftAction {
     },
 }
 
-/// The verdict on one machine, in OpenShift's order: failed, no Node, Node gone, conditions.
-///
-/// A Machine whose host is under maintenance is skipped.
-///
-/// The startup timeout runs from `status.lastUpdated`. If that is not set yet, it runs from `now` at each
-/// evaluation, so that it never fires.
-pub fn judge_openshift(
-    check: &OpenShiftCheck,
-    machine: &OpenShiftMachine,
-    node: &NodeView,
-    now: Timestamp,
-) -> Judgement {
-    if machine.maintenance {
-        return Judgement::settled(Verdict::Skipped(SkipReason::Maintenance));
-    }
-    let (rules, cluster, facts) = asked(check, machine, now);
-    judge(&rules, &cluster, &facts, node, now)
-}
-
-/// Every cause that the facts lead to in the course of time, for explanations: see [`onsets`].
-pub fn onsets_openshift(
-    check: &OpenShiftCheck,
-    machine: &OpenShiftMachine,
-    node: &NodeView,
-    now: Timestamp,
-) -> Vec<Onset> {
-    let (rules, cluster, facts) = asked(check, machine, now);
-    onsets(&rules, &cluster, &facts, node)
-}
-
-/// The arguments of [`judge`] for one Machine of OpenShift.
-fn asked(
-    check: &OpenShiftCheck,
-    machine: &OpenShiftMachine,
-    now: Timestamp,
-) -> (Check, ClusterFacts, MachineFacts) {
-    let rules = Check {
-        startup_timeout: check.startup_timeout,
-        node_conditions: check.node_conditions.clone(),
-        machine_conditions: Vec::new(),
-        limit: Limit::AtMost(IntOrPercent::Percent(100)),
-        external: check.strategy == OpenShiftStrategy::Template,
-        paused: check.paused,
-    };
-    let facts = MachineFacts {
-        name: machine.name.clone(),
-        uid: machine.uid.clone(),
-        created: machine.last_updated.unwrap_or(now),
-        deleting: machine.deleting,
-        control_plane: machine.master,
-        paused: false,
-        skip_remediation: machine.maintenance,
-        remediate_annotation: false,
-        conditions: Vec::new(),
-        infrastructure_ready: None,
-        failure: machine.failed.clone(),
-        health_condition: None,
-        owner_remediated: None,
-        awaits_owner: false,
-    };
-    (rules, no_cluster(), facts)
-}
-
-/// Facts of a Cluster that is always ready, because OpenShift's Machines have no Cluster object.
-pub fn no_cluster() -> ClusterFacts {
+/// Facts of a Cluster that is always ready: Machines of OpenShift have no Cluster, and one that is not recorded is
+/// assumed to be.
+pub fn ready_cluster() -> ClusterFacts {
     ClusterFacts {
         paused: false,
         infrastructure_ready: Some(Timestamp::MIN),
@@ -195,8 +113,12 @@ pub fn counts_as_healthy(verdict: &Verdict, target: &OpenShiftTarget) -> bool {
 
 /// The number of Machines that may be unhealthy: a percentage is rounded down, a negative number is 0.
 /// `None`: the limit cannot be parsed.
-pub fn most_unhealthy(limit: Option<IntOrPercent>, expected: u32) -> Option<u32> {
-    limit.map(|limit| u32::try_from(limit.of(expected).max(0)).unwrap_or(u32::MAX))
+pub fn most_unhealthy(limit: Limit, expected: u32) -> Option<u32> {
+    match limit {
+        Limit::AtMost(limit) => Some(u32::try_from(limit.of(expected).max(0)).unwrap_or(u32::MAX)),
+        Limit::Range { max, .. } => Some(max),
+        Limit::Unreadable => None,
+    }
 }
 
 /// The action for one Machine, if any. `open`: the limit allows remediation.
@@ -206,7 +128,8 @@ pub fn openshift_action(
     verdict: &Verdict,
     open: bool,
 ) -> Option<OpenShiftAction> {
-    let (facts, machine) = (&target.machine, target.machine.name.clone());
+    let (seen, facts) = (&target.machine, &target.machine.facts);
+    let machine = facts.name.clone();
     let unhealthy = match verdict {
         Verdict::Unhealthy { .. } => true,
         Verdict::Healthy => false,
@@ -229,10 +152,10 @@ pub fn openshift_action(
         (OpenShiftStrategy::Template, MachineRemediation::Open | MachineRemediation::Deleting) => {
             None
         }
-        (OpenShiftStrategy::ExternalBaremetal, _) if facts.failed.is_none() => {
-            (!facts.external_remediation).then_some(OpenShiftAction::MarkExternal { machine })
+        (OpenShiftStrategy::ExternalBaremetal, _) if facts.failure.is_none() => {
+            (!seen.external_remediation).then_some(OpenShiftAction::MarkExternal { machine })
         }
-        _ if !facts.controlled => Some(OpenShiftAction::SkipNoController { machine }),
+        _ if !seen.controlled => Some(OpenShiftAction::SkipNoController { machine }),
         _ if facts.deleting => None,
         _ => Some(OpenShiftAction::DeleteMachine { machine, uid }),
     }
@@ -240,42 +163,48 @@ pub fn openshift_action(
 
 // === impl OpenShiftCheck ===
 
+impl OpenShiftCheck {
+    /// The rules of a check that nothing pauses.
+    pub fn new(
+        startup_timeout: Option<Duration>,
+        node_conditions: Vec<ConditionRule>,
+        limit: Limit,
+        strategy: OpenShiftStrategy,
+    ) -> Self {
+        Self {
+            common: Check {
+                startup_timeout,
+                node_conditions,
+                machine_conditions: Vec::new(),
+                limit,
+                external: strategy == OpenShiftStrategy::Template,
+                paused: false,
+            },
+            strategy,
+        }
+    }
+}
+
+// === impl OpenShiftMachine ===
+
+impl AsRef<MachineFacts> for OpenShiftMachine {
+    fn as_ref(&self) -> &MachineFacts {
+        &self.facts
+    }
+}
+
+impl AsMut<MachineFacts> for OpenShiftMachine {
+    fn as_mut(&mut self) -> &mut MachineFacts {
+        &mut self.facts
+    }
+}
+
 impl DialectRules for OpenShiftCheck {
     type Machine = OpenShiftMachine;
     type Action = OpenShiftAction;
 
-    fn name(machine: &OpenShiftMachine) -> &str {
-        &machine.name
-    }
-
-    fn uid(machine: &OpenShiftMachine) -> &str {
-        &machine.uid
-    }
-
-    fn conditions(_: &mut OpenShiftMachine) -> Option<&mut Vec<Condition>> {
-        None
-    }
-
-    fn is_paused(&self) -> bool {
-        self.paused
-    }
-
-    fn node_rules(&self) -> &[ConditionRule] {
-        &self.node_conditions
-    }
-
-    fn machine_rules(&self) -> &[ConditionRule] {
-        &[]
-    }
-
-    fn judge(
-        &self,
-        _: &ClusterFacts,
-        machine: &OpenShiftMachine,
-        node: &NodeView,
-        now: Timestamp,
-    ) -> Judgement {
-        judge_openshift(self, machine, node, now)
+    fn common(&self) -> &Check {
+        &self.common
     }
 
     fn counts(&self, target: &OpenShiftTarget, verdict: &Verdict) -> Counts {
@@ -288,44 +217,27 @@ impl DialectRules for OpenShiftCheck {
         }
     }
 
-    fn gate<'a>(&self, tally: &FleetCounts, _: impl IntoIterator<Item = &'a str>) -> LimitStatus {
+    fn allowance(&self, tally: &FleetCounts) -> Option<u32> {
+        most_unhealthy(self.common.limit, tally.expected)?.checked_sub(tally.not_healthy)
+    }
+
+    fn refusal<'a>(&self, tally: &FleetCounts, _: impl IntoIterator<Item = &'a str>) -> String {
         let FleetCounts {
             expected,
             not_healthy,
             ..
         } = *tally;
-        let most = most_unhealthy(self.max_unhealthy, expected);
-        let open = self.is_open(tally);
-        LimitStatus {
-            open,
-            expected,
-            not_healthy,
-            remediations_allowed: most.unwrap_or(0).saturating_sub(not_healthy),
-            message: match (open, most) {
-                (true, _) => String::new(),
-                (false, Some(most)) => format!(
-                    "Remediation is not allowed: {not_healthy} of {expected} machines are not \
-                     healthy, and maxUnhealthy is {most}"
-                ),
-                (false, None) => {
-                    "Remediation is not allowed: maxUnhealthy cannot be parsed".to_owned()
-                }
-            },
+        match most_unhealthy(self.common.limit, expected) {
+            Some(most) => format!(
+                "Remediation is not allowed: {not_healthy} of {expected} machines are not \
+                 healthy, and maxUnhealthy is {most}"
+            ),
+            None => "Remediation is not allowed: maxUnhealthy cannot be parsed".to_owned(),
         }
     }
 
-    fn is_open(&self, tally: &FleetCounts) -> bool {
-        let most = most_unhealthy(self.max_unhealthy, tally.expected);
-        most.is_some_and(|most| tally.not_healthy <= most)
-    }
-
-    fn can_close(&self, expected: u32) -> bool {
-        let most = most_unhealthy(self.max_unhealthy, expected);
-        most.is_none_or(|most| most < expected)
-    }
-
-    fn condition(&self, _: &OpenShiftMachine, _: &Verdict) -> Option<HealthConditionWrite> {
-        None
+    fn is_marked(&self, machine: &OpenShiftMachine) -> bool {
+        self.strategy == OpenShiftStrategy::ExternalBaremetal && machine.external_remediation
     }
 
     fn action(

@@ -72,7 +72,7 @@ fn unmatched_condition_in_the_future_is_not_reported() {
             .is_empty()
     );
     let mut skipped = machine;
-    skipped.skip_remediation = true;
+    skipped.skipped = Some(SkipReason::SkipRemediation);
     let node = mk_node("Unknown", at(1000));
     assert!(judged(&check, &skipped, &node, 0).ahead.is_empty());
 }
@@ -98,7 +98,7 @@ fn failed_rule_does_not_hide_a_condition_in_the_future() {
 #[test]
 fn startup_timeout_beginning_in_the_future_is_reported() {
     let mut machine = mk_machine("m");
-    machine.created = at(1000);
+    machine.starting_since = Some(at(1000));
     let coming = judged(&mk_check(), &machine, &NodeView::NotJoined, 0);
     assert_eq!(messages(&coming), [format!("starting since {}", at(1000))]);
     assert!(matches!(
@@ -142,24 +142,19 @@ fn fleet_tracks_machines_with_conditions_in_the_future() {
 
 #[test]
 fn openshift_check_reports_conditions_in_the_future() {
-    let check = OpenShiftCheck {
-        startup_timeout: Some(secs(600)),
-        node_conditions: vec![mk_rule("Ready", "Unknown", 300)],
-        max_unhealthy: None,
-        strategy: OpenShiftStrategy::Delete,
-        paused: false,
-    };
-    let target = |name: &str, last_updated, node| OpenShiftTarget {
+    let check = OpenShiftCheck::new(
+        Some(secs(600)),
+        vec![mk_rule("Ready", "Unknown", 300)],
+        Limit::Unreadable,
+        OpenShiftStrategy::Delete,
+    );
+    let target = |name: &str, starting_since, node| OpenShiftTarget {
         machine: OpenShiftMachine {
-            name: name.into(),
-            uid: name.into(),
-            failed: None,
-            last_updated,
-            deleting: false,
-            controlled: true,
-            master: false,
-            external_remediation: false,
-            maintenance: false,
+            facts: MachineFacts {
+                starting_since,
+                ..mk_openshift_machine(name).facts
+            },
+            ..mk_openshift_machine(name)
         },
         node,
         remediation: MachineRemediation::None,

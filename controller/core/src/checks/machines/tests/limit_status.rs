@@ -278,9 +278,9 @@ fn q4_machines_without_ready_infrastructure_count_as_in_cluster_api() {
 #[test]
 fn skipped_machines_are_not_expected() {
     let mut paused = mk_unhealthy("a");
-    paused.machine.paused = true;
+    paused.machine.skipped = Some(SkipReason::Paused);
     let mut skipped = mk_unhealthy("b");
-    skipped.machine.skip_remediation = true;
+    skipped.machine.skipped = Some(SkipReason::SkipRemediation);
     let fleet = [paused, skipped, mk_healthy("c")];
     let plan = plan(&mk_check(), &mk_cluster(), &fleet, at(300));
     assert_eq!((plan.gate.expected, plan.gate.not_healthy), (1, 0));

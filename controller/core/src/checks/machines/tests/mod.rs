@@ -84,11 +84,10 @@ fn mk_machine(name: &str) -> MachineFacts {
     MachineFacts {
         name: name.into(),
         uid: format!("uid-{name}"),
-        created: at(0),
+        starting_since: Some(at(0)),
         deleting: false,
         control_plane: false,
-        paused: false,
-        skip_remediation: false,
+        skipped: None,
         remediate_annotation: false,
         conditions: vec![],
         infrastructure_ready: Some(at(0)),
@@ -96,6 +95,19 @@ fn mk_machine(name: &str) -> MachineFacts {
         health_condition: Some(true),
         owner_remediated: None,
         awaits_owner: false,
+    }
+}
+
+/// A Machine of OpenShift that a controller owns, last updated at 0.
+fn mk_openshift_machine(name: &str) -> OpenShiftMachine {
+    OpenShiftMachine {
+        facts: MachineFacts {
+            infrastructure_ready: None,
+            health_condition: None,
+            ..mk_machine(name)
+        },
+        controlled: true,
+        external_remediation: false,
     }
 }
 

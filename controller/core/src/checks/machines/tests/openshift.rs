@@ -5,32 +5,17 @@ use proptest::prelude::*;
 use super::*;
 
 fn check(strategy: OpenShiftStrategy) -> OpenShiftCheck {
-    OpenShiftCheck {
-        startup_timeout: Some(secs(600)),
-        node_conditions: vec![mk_rule("Ready", "Unknown", 300)],
-        max_unhealthy: Some(IntOrPercent::Percent(100)),
+    OpenShiftCheck::new(
+        Some(secs(600)),
+        vec![mk_rule("Ready", "Unknown", 300)],
+        Limit::AtMost(IntOrPercent::Percent(100)),
         strategy,
-        paused: false,
-    }
-}
-
-fn machine(name: &str) -> OpenShiftMachine {
-    OpenShiftMachine {
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        failed: None,
-        last_updated: Some(at(0)),
-        deleting: false,
-        controlled: true,
-        master: false,
-        external_remediation: false,
-        maintenance: false,
-    }
+    )
 }
 
 fn target(name: &str, node: NodeView) -> OpenShiftTarget {
     OpenShiftTarget {
-        machine: machine(name),
+        machine: mk_openshift_machine(name),
         node,
         remediation: MachineRemediation::None,
     }
@@ -44,69 +29,93 @@ fn mk_unhealthy_target(name: &str) -> OpenShiftTarget {
     target(name, mk_node("Unknown", at(0)))
 }
 
+fn judged(
+    check: &OpenShiftCheck,
+    machine: &OpenShiftMachine,
+    node: &NodeView,
+    now: Timestamp,
+) -> Judgement {
+    judge(&check.common, &ready_cluster(), &machine.facts, node, now)
+}
+
 fn label(
     machine: &OpenShiftMachine,
     node: &NodeView,
     now: i64,
 ) -> (&'static str, Option<Timestamp>) {
     let check = check(OpenShiftStrategy::Delete);
-    let judged = judge_openshift(&check, machine, node, at(now));
-    (judged.verdict.label(), judged.changes_at)
+    let judgement = judged(&check, machine, node, at(now));
+    (judgement.verdict.label(), judgement.changes_at)
 }
 
 #[test]
 fn openshift_machine_under_maintenance_is_skipped_and_nothing_is_done_about_it() {
     let check = check(OpenShiftStrategy::Delete);
     let mut target = mk_unhealthy_target("m");
-    let judged = judge_openshift(&check, &target.machine, &target.node, at(1000));
-    assert!(openshift_action(&check, &target, &judged.verdict, true).is_some());
-    target.machine.maintenance = true;
-    target.machine.failed = Some("Failed: no host".into());
-    let judged = judge_openshift(&check, &target.machine, &target.node, at(1000));
-    assert_eq!(judged.verdict, Verdict::Skipped(SkipReason::Maintenance));
-    let action = openshift_action(&check, &target, &judged.verdict, true);
+    let judgement = judged(&check, &target.machine, &target.node, at(1000));
+    assert!(openshift_action(&check, &target, &judgement.verdict, true).is_some());
+    target.machine.facts.skipped = Some(SkipReason::Maintenance);
+    target.machine.facts.failure = Some("Failed: no host".into());
+    let judgement = judged(&check, &target.machine, &target.node, at(1000));
+    assert_eq!(judgement.verdict, Verdict::Skipped(SkipReason::Maintenance));
+    let action = openshift_action(&check, &target, &judgement.verdict, true);
     assert_eq!(action, None);
-    let later = onsets_openshift(&check, &target.machine, &target.node, at(1000));
+    let (rules, machine) = (&check.common, &target.machine.facts);
+    let later = onsets(rules, &ready_cluster(), machine, &target.node, at(1000));
     assert!(later.is_empty());
 }
 
 #[test]
 fn openshift_failed_phase_precedes_node_rules() {
-    let mut failed = machine("m");
-    failed.failed = Some("Failed: no host".into());
+    let mut failed = mk_openshift_machine("m");
+    failed.facts.failure = Some("Failed: no host".into());
     for node in [NodeView::NotJoined, mk_node("True", at(0))] {
         assert_eq!(label(&failed, &node, 1).0, "unhealthy");
     }
     let gone = NodeView::Missing { name: "n".into() };
-    assert_eq!(label(&machine("m"), &gone, 1), ("unhealthy", None));
+    assert_eq!(
+        label(&mk_openshift_machine("m"), &gone, 1),
+        ("unhealthy", None)
+    );
     let unknown = mk_node("Unknown", at(0));
     assert_eq!(
-        label(&machine("m"), &unknown, 299),
+        label(&mk_openshift_machine("m"), &unknown, 299),
         ("suspect", Some(at(300)))
     );
-    assert_eq!(label(&machine("m"), &unknown, 300), ("unhealthy", None));
-    assert_eq!(label(&machine("m"), &unreachable(), 900), ("unknown", None));
+    assert_eq!(
+        label(&mk_openshift_machine("m"), &unknown, 300),
+        ("unhealthy", None)
+    );
+    assert_eq!(
+        label(&mk_openshift_machine("m"), &unreachable(), 900),
+        ("unknown", None)
+    );
 }
 
 #[test]
 fn openshift_startup_timeout_runs_from_last_updated() {
-    let mut m = machine("m");
-    m.last_updated = Some(at(100));
+    let mut m = mk_openshift_machine("m");
+    m.facts.starting_since = Some(at(100));
     assert_eq!(
         label(&m, &NodeView::NotJoined, 699),
         ("suspect", Some(at(700)))
     );
     assert_eq!(label(&m, &NodeView::NotJoined, 700).0, "unhealthy");
-    m.last_updated = None;
+    m.facts.starting_since = None;
     for now in [0, 10_000] {
         let (verdict, changes) = label(&m, &NodeView::NotJoined, now);
         assert_eq!((verdict, changes), ("suspect", Some(at(now + 600))));
     }
     let mut off = check(OpenShiftStrategy::Delete);
-    off.startup_timeout = None;
-    let judged = judge_openshift(&off, &machine("m"), &NodeView::NotJoined, at(99_999));
+    off.common.startup_timeout = None;
+    let judgement = judged(
+        &off,
+        &mk_openshift_machine("m"),
+        &NodeView::NotJoined,
+        at(99_999),
+    );
     assert_eq!(
-        (judged.verdict.label(), judged.changes_at),
+        (judgement.verdict.label(), judgement.changes_at),
         ("unknown", None)
     );
 }
@@ -124,7 +133,7 @@ fn openshift_counts_only_fully_healthy_machines_as_healthy() {
     );
     assert_eq!(plan(target("starting", NodeView::NotJoined)), 0);
     let mut deleting = mk_healthy_target("deleting");
-    deleting.machine.deleting = true;
+    deleting.machine.facts.deleting = true;
     assert_eq!(plan(deleting), 0);
     let mut marked = mk_healthy_target("marked");
     marked.machine.external_remediation = true;
@@ -137,11 +146,11 @@ fn openshift_counts_only_fully_healthy_machines_as_healthy() {
 #[test]
 fn openshift_limit_rounds_down_and_invalid_limit_allows_nothing() {
     for (limit, expected, most) in [
-        (Some(IntOrPercent::Percent(40)), 2, Some(0)),
-        (Some(IntOrPercent::Percent(40)), 6, Some(2)),
-        (Some(IntOrPercent::Int(7)), 2, Some(7)),
-        (Some(IntOrPercent::Int(-3)), 2, Some(0)),
-        (None, 2, None),
+        (Limit::AtMost(IntOrPercent::Percent(40)), 2, Some(0)),
+        (Limit::AtMost(IntOrPercent::Percent(40)), 6, Some(2)),
+        (Limit::AtMost(IntOrPercent::Int(7)), 2, Some(7)),
+        (Limit::AtMost(IntOrPercent::Int(-3)), 2, Some(0)),
+        (Limit::Unreadable, 2, None),
     ] {
         assert_eq!(most_unhealthy(limit, expected), most);
     }
@@ -151,28 +160,28 @@ fn openshift_limit_rounds_down_and_invalid_limit_allows_nothing() {
         mk_unhealthy_target("c"),
     ];
     let mut check = check(OpenShiftStrategy::Delete);
-    check.max_unhealthy = Some(IntOrPercent::Int(3));
+    check.common.limit = Limit::AtMost(IntOrPercent::Int(3));
     let plan = plan_openshift(&check, &fleet, at(400));
     assert_eq!((plan.expected, plan.healthy), (3, 1));
     assert_eq!((plan.open, plan.remediations_allowed), (true, 1));
-    check.max_unhealthy = Some(IntOrPercent::Int(1));
+    check.common.limit = Limit::AtMost(IntOrPercent::Int(1));
     let plan = plan_openshift(&check, &fleet, at(400));
     assert_eq!(
         (plan.open, plan.remediations_allowed, plan.actions.len()),
         (false, 0, 0)
     );
     assert!(plan.message.contains("2 of 3 machines"), "{}", plan.message);
-    check.max_unhealthy = None;
+    check.common.limit = Limit::Unreadable;
     assert!(!plan_openshift(&check, &[mk_healthy_target("a")], at(0)).open);
 }
 
 #[test]
 fn openshift_timer_runs_over_the_limit_but_not_while_paused() {
     let mut check = check(OpenShiftStrategy::Delete);
-    check.max_unhealthy = Some(IntOrPercent::Int(0));
+    check.common.limit = Limit::AtMost(IntOrPercent::Int(0));
     let plan = plan_openshift(&check, &[mk_unhealthy_target("a")], at(100));
     assert_eq!((plan.open, plan.wake_at), (false, Some(at(300))));
-    check.paused = true;
+    check.common.paused = true;
     let plan = plan_openshift(&check, &[mk_unhealthy_target("a")], at(400));
     assert_eq!((plan.wake_at, plan.actions.len()), (None, 0));
     assert_eq!(plan.verdicts["a"].label(), "unhealthy");
@@ -194,7 +203,10 @@ fn each_openshift_strategy_has_its_action() {
         Some(delete.clone())
     );
     assert_eq!(
-        done(OpenShiftStrategy::Delete, &|t| t.machine.master = true),
+        done(OpenShiftStrategy::Delete, &|t| t
+            .machine
+            .facts
+            .control_plane = true),
         Some(delete.clone()),
         "masters are not exempt"
     );
@@ -203,7 +215,8 @@ fn each_openshift_strategy_has_its_action() {
         Some(OpenShiftAction::SkipNoController { machine: name() })
     );
     assert_eq!(
-        done(OpenShiftStrategy::Delete, &|t| t.machine.deleting = true),
+        done(OpenShiftStrategy::Delete, &|t| t.machine.facts.deleting =
+            true),
         None
     );
 
@@ -214,7 +227,7 @@ fn each_openshift_strategy_has_its_action() {
         done(external, &|t| t.machine.external_remediation = true),
         None
     );
-    let failed = |t: &mut OpenShiftTarget| t.machine.failed = Some("Failed".into());
+    let failed = |t: &mut OpenShiftTarget| t.machine.facts.failure = Some("Failed".into());
     assert_eq!(
         done(external, &failed),
         Some(delete),
@@ -229,7 +242,7 @@ fn each_openshift_strategy_has_its_action() {
         done(template, &|t| t.remediation = MachineRemediation::Open),
         None
     );
-    assert_eq!(done(template, &|t| t.machine.deleting = true), None);
+    assert_eq!(done(template, &|t| t.machine.facts.deleting = true), None);
     let foreign =
         |t: &mut OpenShiftTarget| t.remediation = MachineRemediation::Foreign { owner: "x".into() };
     assert!(matches!(
@@ -241,7 +254,7 @@ fn each_openshift_strategy_has_its_action() {
 #[test]
 fn openshift_recovered_machine_loses_its_remediation_over_the_limit() {
     let mut check = check(OpenShiftStrategy::Template);
-    check.max_unhealthy = Some(IntOrPercent::Int(0));
+    check.common.limit = Limit::AtMost(IntOrPercent::Int(0));
     let mut back = mk_healthy_target("back");
     back.remediation = MachineRemediation::Open;
     let plan = plan_openshift(&check, &[back, mk_unhealthy_target("b")], at(400));
@@ -255,11 +268,13 @@ fn openshift_recovered_machine_loses_its_remediation_over_the_limit() {
 
 #[test]
 fn external_remediation_mark_causes_one_remediation_and_is_removed_first() {
-    let mut m = machine("m");
+    let mut m = mk_openshift_machine("m");
     let step = |m: &OpenShiftMachine, carried: &ExternalProgress| external_step(m, carried, true);
     assert_eq!(step(&m, &ExternalProgress::None), ExternalStep::Nothing);
     m.external_remediation = true;
     assert_eq!(step(&m, &ExternalProgress::None), ExternalStep::Create);
+    let marks = |strategy| check(strategy).is_marked(&m);
+    assert!(marks(OpenShiftStrategy::ExternalBaremetal) && !marks(OpenShiftStrategy::Delete));
     assert_eq!(step(&m, &ExternalProgress::Running), ExternalStep::Nothing);
     assert_eq!(step(&m, &ExternalProgress::Succeeded), ExternalStep::Unmark);
     m.external_remediation = false;
@@ -272,7 +287,7 @@ fn external_remediation_mark_causes_one_remediation_and_is_removed_first() {
 
 #[test]
 fn failed_external_remediation_deletes_only_a_replaceable_machine() {
-    let mut m = machine("m");
+    let mut m = mk_openshift_machine("m");
     m.external_remediation = true;
     let failed = ExternalProgress::Failed;
     assert_eq!(
@@ -286,11 +301,11 @@ fn failed_external_remediation_deletes_only_a_replaceable_machine() {
         ExternalStep::Blocked,
         "nothing was done to the host"
     );
-    m.master = true;
+    m.facts.control_plane = true;
     assert_eq!(external_step(&m, &failed, true), ExternalStep::Blocked);
-    (m.master, m.controlled) = (false, false);
+    (m.facts.control_plane, m.controlled) = (false, false);
     assert_eq!(external_step(&m, &failed, true), ExternalStep::Blocked);
-    m.deleting = true;
+    m.facts.deleting = true;
     assert_eq!(external_step(&m, &failed, true), ExternalStep::Nothing);
 }
 
@@ -317,7 +332,7 @@ proptest! {
             OpenShiftStrategy::Delete,
         ][strategy];
         let mut check = check(strategy);
-        check.max_unhealthy = Some(IntOrPercent::Int(limit));
+        check.common.limit = Limit::AtMost(IntOrPercent::Int(limit));
         let fleet: Vec<OpenShiftTarget> = (0..unhealthy)
             .map(|i| mk_unhealthy_target(&format!("unhealthy-{i}")))
             .chain((0..healthy).map(|i| mk_healthy_target(&format!("healthy-{i}"))))

@@ -19,11 +19,11 @@ enum Event {
     Wait(u64),
 }
 
-fn any_limit() -> impl Strategy<Value = Option<IntOrPercent>> {
+fn any_limit() -> impl Strategy<Value = Limit> {
     prop_oneof![
-        4 => (0_i32..=100).prop_map(|share| Some(IntOrPercent::Percent(share))),
-        3 => (-1_i32..4).prop_map(|count| Some(IntOrPercent::Int(count))),
-        1 => Just(None),
+        4 => (0_i32..=100).prop_map(|share| Limit::AtMost(IntOrPercent::Percent(share))),
+        3 => (-1_i32..4).prop_map(|count| Limit::AtMost(IntOrPercent::Int(count))),
+        1 => Just(Limit::Unreadable),
     ]
 }
 
@@ -33,14 +33,9 @@ fn any_rules() -> impl Strategy<Value = OpenShiftCheck> {
         Just(OpenShiftStrategy::ExternalBaremetal),
         Just(OpenShiftStrategy::Delete),
     ];
-    (any_limit(), strategy, 0_u64..600).prop_map(|(max_unhealthy, strategy, timeout)| {
-        OpenShiftCheck {
-            startup_timeout: Some(secs(600)),
-            node_conditions: vec![mk_rule("Ready", "Unknown", timeout)],
-            max_unhealthy,
-            strategy,
-            paused: false,
-        }
+    (any_limit(), strategy, 0_u64..600).prop_map(|(limit, strategy, timeout)| {
+        let rules = vec![mk_rule("Ready", "Unknown", timeout)];
+        OpenShiftCheck::new(Some(secs(600)), rules, limit, strategy)
     })
 }
 
@@ -53,15 +48,14 @@ fn any_machine() -> impl Strategy<Value = OpenShiftMachine> {
     );
     (flags, -600_i64..600).prop_map(|((failed, controlled, deleting, marked), updated)| {
         OpenShiftMachine {
-            name: String::new(),
-            uid: String::new(),
-            failed: failed.then(|| "no host".to_owned()),
-            last_updated: Some(at(updated)),
-            deleting,
+            facts: MachineFacts {
+                failure: failed.then(|| "no host".to_owned()),
+                starting_since: Some(at(updated)),
+                deleting,
+                ..mk_openshift_machine("").facts
+            },
             controlled,
-            master: false,
             external_remediation: marked,
-            maintenance: false,
         }
     })
 }
@@ -92,7 +86,7 @@ struct World {
 impl World {
     fn new(check: OpenShiftCheck) -> Self {
         Self {
-            fleet: Fleet::new(check.clone(), no_cluster(), None, at(0)),
+            fleet: Fleet::new(check.clone(), ready_cluster(), None, at(0)),
             check,
             machines: BTreeMap::new(),
             unreachable: false,
@@ -105,11 +99,8 @@ impl World {
         match event {
             Event::Put(i, machine, node, remediation) => {
                 let (name, uid) = (name(i), format!("uid-{i}"));
-                let machine = OpenShiftMachine {
-                    name: name.clone(),
-                    uid,
-                    ..machine
-                };
+                let mut machine = machine;
+                (machine.facts.name, machine.facts.uid) = (name.clone(), uid);
                 let target = OpenShiftTarget {
                     machine,
                     node,

@@ -52,25 +52,3 @@ fn f11_remediation_is_withdrawn_when_its_check_no_longer_makes_it() {
     let gone = orphaned("u1", None, false, false);
     assert_eq!(gone, Some(Orphan::CheckDeleted));
 }
-
-#[test]
-fn f11_unnamed_remediation_is_withdrawn_only_if_no_check_makes_it() {
-    let cases: [(Change, bool); 7] = [
-        (|_| {}, false),
-        (|c| c.paused = true, false),
-        (|c| c.dry_run = true, false),
-        (|c| c.cluster_active = false, false),
-        (|c| c.deleting = true, true),
-        (|c| c.selects = false, true),
-        (|c| c.makes = false, true),
-    ];
-    for (change, withdrawn) in cases {
-        let mut check = live();
-        change(&mut check);
-        let checks = [check];
-        assert_eq!(unclaimed(&checks, false), withdrawn, "{checks:?}");
-        assert!(!unclaimed(&checks, true), "a paused Machine or Cluster");
-    }
-    assert!(unclaimed(&[], false));
-    assert!(!unclaimed(&[], true));
-}

@@ -123,11 +123,14 @@ pub(super) fn any_target() -> impl Strategy<Value = Target> {
             flags;
         let (created, infrastructure_ready, conditions, health_condition, owner_remediated) = facts;
         let machine = MachineFacts {
-            created,
+            starting_since: Some(created),
             deleting,
             control_plane,
-            paused,
-            skip_remediation,
+            skipped: match (paused, skip_remediation) {
+                (true, _) => Some(SkipReason::Paused),
+                (false, true) => Some(SkipReason::SkipRemediation),
+                (false, false) => None,
+            },
             remediate_annotation,
             conditions,
             infrastructure_ready,

@@ -3,7 +3,7 @@
 use super::*;
 
 fn of(check: &Check, machine: &MachineFacts, node: &NodeView) -> Vec<(String, Option<Timestamp>)> {
-    onsets(check, &mk_cluster(), machine, node)
+    onsets(check, &mk_cluster(), machine, node, at(0))
         .into_iter()
         .map(|onset| (onset.cause.label().to_owned(), onset.at))
         .collect()

@@ -199,14 +199,12 @@ fn remediate_annotation_overrides_every_other_rule() {
 fn paused_or_skipped_machine_is_skipped_before_any_rule() {
     let mut machine = mk_machine("m");
     machine.remediate_annotation = true;
-    machine.skip_remediation = true;
     let node = mk_node("Unknown", at(0));
-    let verdict = judged(&mk_check(), &machine, &node, at(9999));
-    assert_eq!(verdict, Verdict::Skipped(SkipReason::SkipRemediation));
-
-    machine.paused = true;
-    let verdict = judged(&mk_check(), &machine, &node, at(9999));
-    assert_eq!(verdict, Verdict::Skipped(SkipReason::Paused));
+    for reason in [SkipReason::Paused, SkipReason::SkipRemediation] {
+        machine.skipped = Some(reason);
+        let verdict = judged(&mk_check(), &machine, &node, at(9999));
+        assert_eq!(verdict, Verdict::Skipped(reason));
+    }
 }
 
 #[test]
@@ -378,7 +376,7 @@ fn startup_timeout_runs_from_the_latest_of_four_events() {
         };
         let mut machine = mk_machine("m");
         machine.control_plane = true;
-        machine.created = at(created);
+        machine.starting_since = Some(at(created));
         machine.infrastructure_ready = machine_infrastructure;
         running(&verdict(
             &mk_check(),

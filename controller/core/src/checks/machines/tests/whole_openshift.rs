@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::super::{
-    DialectRules, FleetCounts, FutureCause, OpenShiftAction, OpenShiftCheck, OpenShiftTarget,
-    Verdict, judge_openshift, openshift_action,
+    DialectRules, FleetCounts, FutureCause, LimitStatus, OpenShiftAction, OpenShiftCheck,
+    OpenShiftTarget, Verdict, judge, openshift_action, ready_cluster,
 };
 
 /// The result of one evaluation of the fleet.
@@ -40,13 +40,19 @@ pub(super) fn plan_openshift(
 ) -> OpenShiftPlan {
     let by_name: BTreeMap<&str, &OpenShiftTarget> = fleet
         .iter()
-        .map(|target| (target.machine.name.as_str(), target))
+        .map(|target| (target.machine.facts.name.as_str(), target))
         .collect();
     let (mut verdicts, mut ahead) = (BTreeMap::new(), BTreeMap::new());
     let mut wake_at: Option<Timestamp> = None;
     let mut tally = FleetCounts::default();
     for (name, target) in &by_name {
-        let judgement = judge_openshift(check, &target.machine, &target.node, now);
+        let judgement = judge(
+            &check.common,
+            &ready_cluster(),
+            &target.machine.facts,
+            &target.node,
+            now,
+        );
         tally.add(check.counts(target, &judgement.verdict));
         wake_at = wake_at.into_iter().chain(judgement.holds_until()).min();
         if !judgement.ahead.is_empty() {
@@ -54,11 +60,11 @@ pub(super) fn plan_openshift(
         }
         verdicts.insert((*name).to_owned(), judgement.verdict);
     }
-    let gate = check.gate(&tally, []);
+    let gate = LimitStatus::new(check, &tally, []);
     let actions = by_name
         .values()
         .zip(verdicts.values())
-        .filter(|_| !check.paused)
+        .filter(|_| !check.common.paused)
         .filter_map(|(target, verdict)| openshift_action(check, target, verdict, gate.open))
         .collect();
     OpenShiftPlan {
@@ -70,6 +76,6 @@ pub(super) fn plan_openshift(
         verdicts,
         ahead,
         actions,
-        wake_at: wake_at.filter(|_| !check.paused),
+        wake_at: wake_at.filter(|_| !check.common.paused),
     }
 }

@@ -162,11 +162,8 @@ pub fn judge(
     node: &NodeView,
     now: Timestamp,
 ) -> Judgement {
-    if machine.paused {
-        return Judgement::settled(Verdict::Skipped(SkipReason::Paused));
-    }
-    if machine.skip_remediation {
-        return Judgement::settled(Verdict::Skipped(SkipReason::SkipRemediation));
+    if let Some(reason) = machine.skipped {
+        return Judgement::settled(Verdict::Skipped(reason));
     }
     if machine.remediate_annotation {
         let causes = vec![Cause::RemediateAnnotation];
@@ -215,7 +212,7 @@ pub fn judge(
             if let Some(timeout) = check.startup_timeout.filter(|timeout| !timeout.is_zero()) {
                 findings.time(
                     Cause::NodeStartupTimeout { timeout },
-                    startup_began(cluster, machine),
+                    startup_began(cluster, machine, now),
                     timeout,
                 );
             }
@@ -248,7 +245,7 @@ pub(super) fn may_be_starting(cluster: &ClusterFacts, joined: bool) -> bool {
 }
 
 /// When the startup timeout began (docs/reference/cluster-api.md, The verdict).
-fn startup_began(cluster: &ClusterFacts, machine: &MachineFacts) -> Timestamp {
+fn startup_began(cluster: &ClusterFacts, machine: &MachineFacts, now: Timestamp) -> Timestamp {
     [
         cluster.control_plane_initialized,
         cluster.infrastructure_ready,
@@ -256,7 +253,7 @@ fn startup_began(cluster: &ClusterFacts, machine: &MachineFacts) -> Timestamp {
     ]
     .into_iter()
     .flatten()
-    .fold(machine.created, Timestamp::max)
+    .fold(machine.starting_since.unwrap_or(now), Timestamp::max)
 }
 
 fn machine_condition(rule: &ConditionRule, condition: &Condition) -> Cause {

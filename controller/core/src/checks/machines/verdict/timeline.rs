@@ -17,13 +17,19 @@ pub struct Onset {
 
 /// Every cause that the present facts lead to in the course of time, in that order.
 ///
-/// The result contains each rule that matches now, whether or not its timeout has passed.
+/// The result contains each rule that matches now, whether or not its timeout has passed. A startup timeout of which no
+/// object records the beginning begins `now`.
 pub fn onsets(
     check: &Check,
     cluster: &ClusterFacts,
     machine: &MachineFacts,
     node: &NodeView,
+    now: Timestamp,
 ) -> Vec<Onset> {
+    let machine = &MachineFacts {
+        starting_since: machine.starting_since.or(Some(now)),
+        ..machine.clone()
+    };
     let mut found: Vec<Onset> = Vec::new();
     let mut at = Timestamp::MIN;
     loop {

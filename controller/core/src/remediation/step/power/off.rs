@@ -211,16 +211,20 @@ impl StepContext<'_> {
         }
         match outcome {
             OperationOutcome::Confirmed { readings, taken } => {
-                if let Err(why) = confirmed_off(taken.as_ref(), readings, self.policy) {
-                    let why = format!("the agent's evidence does not confirm off: {why}");
-                    return self.bmc_off_failed(s, &why);
+                match confirmed_off(taken.as_ref(), readings, self.policy) {
+                    Ok(taken) => {
+                        let off = OffEvidence::Bmc {
+                            at: self.now,
+                            readings: readings.clone(),
+                            taken: taken.clone(),
+                        };
+                        self.confirmed_by(s, off)
+                    }
+                    Err(why) => {
+                        let why = format!("the agent's evidence does not confirm off: {why}");
+                        self.bmc_off_failed(s, &why)
+                    }
                 }
-                let off = OffEvidence::Bmc {
-                    at: self.now,
-                    readings: readings.clone(),
-                    taken: taken.clone(),
-                };
-                self.confirmed_by(s, off)
             }
             OperationOutcome::IdentityMismatch { why } => {
                 let reason = Reason::IdentityMismatch(why.clone());
@@ -252,9 +256,7 @@ impl StepContext<'_> {
         // A confirmation by a person is not needed, and must not count later.
         s.confirmation_used = self.person_confirms();
         let unknown = match &s.attempt.off {
-            Some(OffEvidence::Bmc {
-                taken: Some(taken), ..
-            }) => taken.updates_unknown.clone(),
+            Some(OffEvidence::Bmc { taken, .. }) => taken.updates_unknown.clone(),
             _ => None,
         };
         let mut d = self.to(s, Step::ConfirmingOff, Reason::WaitingForQuietLease);

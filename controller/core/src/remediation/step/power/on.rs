@@ -73,7 +73,7 @@ impl StepContext<'_> {
             PowerDevice::Bmc => self.confirmed_on(s),
             PowerDevice::Outlets => match self.outlets_on(s.clone(), readings) {
                 Ok(d) => self.pinned_with(d, self.policy.power_on_timeout),
-                Err(why) => self.power_on_failed(s, &why, false),
+                Err(why) => self.power_on_failed(s, &why.to_string(), false),
             },
         }
     }

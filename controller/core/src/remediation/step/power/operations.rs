@@ -1,9 +1,5 @@
 //! Operations at agents: where they are begun, and what it means that an agent does not know one
-//! (F6, F12).
-//!
-//! An operation is pinned in the state, with the agent and its journal, before it is begun.
-//! "Unknown operation" means "never begun" only if that journal answers so. From another journal it
-//! proves nothing.
+//! (F6, F12). The rules of pins are in [`crate::remediation::PinView`].
 
 use std::time::Duration;
 
@@ -11,8 +7,8 @@ use jiff::Timestamp;
 
 use super::super::{
     super::{
-        AgentId, AgentPin, HostView, Mode, OperationView, OutletStage, PinnedOperation, Reason,
-        State, Step, observation::agent_view::LONGEST_POWER_ON_DELAY, on_wall,
+        AgentId, AgentPin, HostView, Mode, OperationView, OutletStage, PinView, PinnedOperation,
+        Reason, State, Step, observation::agent_view::LONGEST_POWER_ON_DELAY, on_wall,
     },
     Command, Decision, StepContext, after, operation_id,
 };
@@ -46,10 +42,8 @@ impl StepContext<'_> {
             return d;
         }
         let enough = after(after(self.now, limit), BEGIN_WITHIN + LAST_CALL);
-        let is_pinned = |pin: &AgentPin| {
-            pin.operation == id && pin.agent == *here && pin.until.is_some_and(|t| t >= enough)
-        };
-        if s.pinned.as_ref().is_some_and(is_pinned) {
+        let pin = s.pinned.as_ref();
+        if pin.is_some_and(|pin| pin.allows(here, &id, enough)) {
             return self.act(s, reason, command);
         }
         s.pinned = Some(self.pin(here, id, limit));
@@ -103,24 +97,25 @@ impl StepContext<'_> {
         s: &State,
     ) -> Option<(String, Timestamp)> {
         let pin = s.pinned.as_ref()?;
-        let until = pin.until.filter(|until| *until > self.now)?;
-        let here = self.o.agent_id.as_ref()?;
-        if self.o.pinned == PinnedOperation::Ended && self.pinned == Some(pin) {
-            return None;
+        let seen = self.pin_view(self.o.agent_id.as_ref()?, pin);
+        let until = pin.busy_elsewhere(&seen)?;
+        Some((pin.agent.agent.clone(), until))
+    }
+
+    /// What is observed of a pinned operation.
+    fn pin_view<'a>(&'a self, here: &'a AgentId, pin: &AgentPin) -> PinView<'a> {
+        PinView {
+            here,
+            operation: self.operation.as_deref(),
+            is_reported: self.o.operation.is_some(),
+            unknown_to: self.o.answered.as_ref(),
+            // Another pin than the stored one was not queried.
+            pinned: match self.pinned == Some(pin) {
+                true => self.o.pinned,
+                false => PinnedOperation::Unknown,
+            },
+            now: self.now,
         }
-        if here.agent == pin.agent.agent {
-            // One RackAgent is one process: if it has another journal, the earlier process has
-            // ended.
-            return None;
-        }
-        let pinned_one_answered = self.operation.as_ref() == Some(&pin.operation)
-            && self.o.operation.is_none()
-            && self
-                .o
-                .answered
-                .as_ref()
-                .is_some_and(|a| pin.agent.is_same(a));
-        (!pinned_one_answered).then(|| (pin.agent.agent.clone(), until))
     }
 
     /// Cancels, once, an operation that runs at an agent that answers and stands by.
@@ -137,7 +132,7 @@ impl StepContext<'_> {
     pub(in crate::remediation::step) fn operation_lost(&self) -> Option<String> {
         let (id, pin) = (self.operation.as_ref()?, self.pinned?);
         let answered = self.o.answered.as_ref()?;
-        if self.o.operation.is_some() || pin.operation != *id || pin.agent.is_same(answered) {
+        if !pin.is_lost(&self.pin_view(answered, pin)) {
             return None;
         }
         let agent = &answered.agent;

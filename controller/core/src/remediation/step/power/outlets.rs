@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::super::{
     super::{
-        OUTLETS_PROTOCOL, OffEvidence, OperationOutcome, OutletStage, OutletUse, PowerDevice,
-        PowerReading, PowerState, Reason, State, Step, confirmed_off,
+        EvidenceError, OUTLETS_PROTOCOL, OffEvidence, OperationOutcome, OutletStage, OutletUse,
+        PowerDevice, PowerReading, PowerState, Reason, State, Step, confirmed_off,
     },
     Command, Decision, Note, StepContext, after,
 };
@@ -156,7 +156,7 @@ impl StepContext<'_> {
                 let proof = of_outlets(readings)
                     .and_then(|()| confirmed_off(taken.as_ref(), readings, self.policy));
                 match proof {
-                    Ok(()) => {
+                    Ok(taken) => {
                         let off = OffEvidence::Outlets {
                             at: self.now,
                             readings: readings.clone(),
@@ -241,10 +241,10 @@ impl StepContext<'_> {
         &self,
         mut s: State,
         readings: &[PowerReading],
-    ) -> Result<Decision, String> {
+    ) -> Result<Decision, EvidenceError> {
         of_outlets(readings)?;
         if readings.iter().any(|r| r.state != PowerState::On) {
-            return Err("a reading is not on".into());
+            return Err(EvidenceError::NotOn);
         }
         self.outlets_restored(&mut s);
         let reason = Reason::OutletsRestored(self.outlet_names(&s));
@@ -333,17 +333,13 @@ impl StepContext<'_> {
     }
 }
 
-/// Checks that all readings are of the outlets. An agent of an earlier version switches and reads the BMC
-/// instead, which proves nothing about the outlets.
-fn of_outlets(readings: &[PowerReading]) -> Result<(), String> {
-    let Some(other) = readings.iter().find(|r| r.protocol != OUTLETS_PROTOCOL) else {
-        return match readings {
-            [] => Err("no reading of the outlets".into()),
-            _ => Ok(()),
-        };
-    };
-    Err(format!(
-        "a reading is not of the outlets but of {:?}; update rackhand-agent",
-        other.protocol
-    ))
+/// Checks that all readings are of the outlets: one of the BMC proves nothing about them.
+fn of_outlets(readings: &[PowerReading]) -> Result<(), EvidenceError> {
+    match readings.iter().find(|r| r.protocol != OUTLETS_PROTOCOL) {
+        Some(other) => Err(EvidenceError::NotOfOutlets {
+            protocol: other.protocol.clone(),
+        }),
+        None if readings.is_empty() => Err(EvidenceError::NoOutletReading),
+        None => Ok(()),
+    }
 }

@@ -343,7 +343,7 @@ fn f1_clock_set_back_makes_no_old_reading_recent() {
     s.attempt.off = Some(OffEvidence::Bmc {
         at: at(0),
         readings: mk_proof(),
-        taken: Some(mk_taken()),
+        taken: mk_taken(),
     });
     // Read at 900 by the earlier clock; the clock shows 10 now.
     o.power = mk_power(900, PowerState::Off);
@@ -360,7 +360,7 @@ fn f1_clock_set_back_makes_no_old_reading_recent() {
     s.attempt.off = Some(OffEvidence::Bmc {
         at: at(900),
         readings: mk_proof(),
-        taken: Some(mk_taken()),
+        taken: mk_taken(),
     });
     node(&mut o).taint = Taint::Absent;
     o.power = mk_power(10, PowerState::Off);

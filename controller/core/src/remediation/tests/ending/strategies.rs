@@ -138,7 +138,7 @@ fn f1_f5_power_cycle_waits_for_hold_time_quiet_lease_and_a_reading() {
     s.attempt.off = Some(OffEvidence::Bmc {
         at: at(0),
         readings: mk_proof(),
-        taken: Some(mk_taken()),
+        taken: mk_taken(),
     });
     o.power = mk_power(1, PowerState::Off);
     assert_eq!(waits(&o, &s, 1).0, Reason::Cycling);

@@ -2,9 +2,9 @@
 
 use super::{super::*, build::*};
 
-fn proof(readings: &[(PowerState, u64)]) -> Result<(), String> {
+fn proof(readings: &[(PowerState, u64)]) -> Result<(), EvidenceError> {
     let readings: Vec<_> = readings.iter().map(|(s, ms)| mk_reading(*s, *ms)).collect();
-    confirmed_off(Some(&taken_at(0)), &readings, &Policy::default())
+    confirmed_off(Some(&taken_at(0)), &readings, &Policy::default()).map(drop)
 }
 
 fn taken_at(since_start_ms: u64) -> CommandTaken {
@@ -24,9 +24,13 @@ fn f1_two_readings_of_off_two_seconds_apart_confirm_off() {
 #[test]
 fn f1_fewer_or_closer_readings_do_not_confirm_off() {
     use PowerState::Off;
-    assert_eq!(proof(&[]).unwrap_err(), "0 of 2 readings of off");
-    assert_eq!(proof(&[(Off, 9000)]).unwrap_err(), "1 of 2 readings of off");
-    let near = proof(&[(Off, 1000), (Off, 2999)]).unwrap_err();
+    assert_eq!(
+        proof(&[]).unwrap_err().to_string(),
+        "0 of 2 readings of off"
+    );
+    let one = proof(&[(Off, 9000)]).unwrap_err();
+    assert_eq!(one.to_string(), "1 of 2 readings of off");
+    let near = proof(&[(Off, 1000), (Off, 2999)]).unwrap_err().to_string();
     assert_eq!(
         near,
         "the readings are only 1999 ms apart, 2000 ms are required"
@@ -43,7 +47,9 @@ fn f1_readings_across_an_agent_restart_do_not_confirm_off() {
 fn f1_only_readings_of_off_confirm_off() {
     use PowerState::{Off, On, PoweringOff, PoweringOn, Unknown};
     for other in [On, PoweringOn, PoweringOff, Unknown] {
-        let why = proof(&[(Off, 0), (other, 2000), (Off, 4000)]).unwrap_err();
+        let why = proof(&[(Off, 0), (other, 2000), (Off, 4000)])
+            .unwrap_err()
+            .to_string();
         assert_eq!(why, format!("a reading is \"{other:?}\", which is not off"));
     }
 }
@@ -53,7 +59,7 @@ fn f1_readings_of_two_bmcs_do_not_confirm_off() {
     let mut readings = mk_proof();
     readings[1].bmc = "10.0.0.8".into();
     let why = confirmed_off(Some(&mk_taken()), &readings, &Policy::default()).unwrap_err();
-    assert_eq!(why, "the readings are of different BMCs");
+    assert_eq!(why, EvidenceError::OtherBmc);
 }
 
 #[test]
@@ -81,15 +87,14 @@ fn f1_no_policy_accepts_a_single_reading() {
 #[test]
 fn f1_readings_without_a_taken_power_off_do_not_confirm_off() {
     let why = confirmed_off(None, &mk_proof(), &Policy::default()).unwrap_err();
-    assert!(why.contains("took no power-off command"), "{why}");
+    assert_eq!(why, EvidenceError::NoCommand);
 }
 
 #[test]
 fn f1_readings_from_before_the_command_do_not_confirm_off() {
-    let prove =
-        |at| confirmed_off(Some(&taken_at(at)), &mk_proof(), &Policy::default()).map_err(|_| ());
+    let prove = |at| confirmed_off(Some(&taken_at(at)), &mk_proof(), &Policy::default()).map(drop);
     assert_eq!(prove(10_000), Ok(()));
-    assert_eq!(prove(10_001), Err(()));
+    assert_eq!(prove(10_001), Err(EvidenceError::BeforeCommand));
 }
 
 #[test]
@@ -99,7 +104,7 @@ fn f1_taken_power_off_without_a_proof_does_not_confirm_off() {
         ..mk_taken()
     };
     let why = confirmed_off(Some(&taken), &mk_proof(), &Policy::default()).unwrap_err();
-    assert!(why.contains("update rackhand-agent"), "{why}");
+    assert_eq!(why, EvidenceError::NoProof);
 }
 
 #[test]
@@ -154,36 +159,11 @@ fn f1_outcome_without_a_taken_command_is_retried_without_a_taint() {
 }
 
 #[test]
-fn f1_evidence_of_an_earlier_version_is_renewed_before_the_taint() {
-    let mut o = mk_held();
-    o.power = mk_power(1, PowerState::Off);
-    for step in [Step::ConfirmingOff, Step::Tainting] {
-        let mut s = mk_state(step);
-        let unproven = CommandTaken {
-            proof: None,
-            ..mk_taken()
-        };
-        for taken in [None, Some(unproven)] {
-            s.attempt.off = Some(OffEvidence::Bmc {
-                at: at(0),
-                readings: mk_proof(),
-                taken,
-            });
-            let (s, _) = writes(&o, &s, 2);
-            assert_eq!(
-                (s.step, s.attempt.off, s.power_off_repeats),
-                (Step::PoweringOff, None, 1)
-            );
-        }
-    }
-}
-
-#[test]
 fn f1_taint_is_not_written_with_an_outdated_reading() {
     let bmc = OffEvidence::Bmc {
         at: at(0),
         readings: mk_proof(),
-        taken: Some(mk_taken()),
+        taken: mk_taken(),
     };
     let person = OffEvidence::Person { at: at(0) };
     let off = mk_power(10, PowerState::Off);

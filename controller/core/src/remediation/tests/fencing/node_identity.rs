@@ -112,7 +112,7 @@ fn f5_bmc_identity_is_compared_once_the_node_is_known() {
         Some(OffEvidence::Bmc {
             at: at(0),
             readings,
-            taken: Some(mk_taken()),
+            taken: mk_taken(),
         })
     };
     for (identity, uuid, serial, tainted) in [
@@ -179,7 +179,7 @@ fn mk_first_seen(step: Step, identity: &str) -> (Observation, State) {
     s.attempt.off = Some(OffEvidence::Bmc {
         at: at(0),
         readings,
-        taken: Some(mk_taken()),
+        taken: mk_taken(),
     });
     (o, s)
 }

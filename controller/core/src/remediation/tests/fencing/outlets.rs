@@ -68,7 +68,7 @@ fn mk_cut(step: Step, stage: OutletStage) -> State {
         s.attempt.off = Some(OffEvidence::Outlets {
             at: at(0),
             readings: mk_outlet_proof(),
-            taken: Some(mk_taken()),
+            taken: mk_taken(),
         });
     }
     s

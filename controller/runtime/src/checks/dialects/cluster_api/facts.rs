@@ -10,7 +10,9 @@ use rackhand_api::{
     },
     views::{ClusterView, Condition as ConditionView, MachineHealthCheckView, MachineView},
 };
-use rackhand_core::checks::machines::{Check, ClusterFacts, Condition, Limit, MachineFacts};
+use rackhand_core::checks::machines::{
+    Check, ClusterFacts, Condition, Limit, MachineFacts, SkipReason,
+};
 use rackhand_core::values::int_or_percent::IntOrPercent;
 
 use crate::checks::facts::{DEFAULT_STARTUP_TIMEOUT, rule};
@@ -75,11 +77,15 @@ pub(in crate::checks) fn machine(view: &MachineView) -> MachineFacts {
     MachineFacts {
         name: view.meta.name.clone(),
         uid: view.meta.uid.clone(),
-        created: view.meta.created.unwrap_or_default(),
+        starting_since: Some(view.meta.created.unwrap_or_default()),
         deleting: view.meta.is_deleting(),
         control_plane: view.is_control_plane(),
-        paused: view.meta.has_annotation(CAPI_PAUSED_ANNOTATION),
-        skip_remediation: view.meta.has_annotation(SKIP_REMEDIATION_ANNOTATION),
+        skipped: if view.meta.has_annotation(CAPI_PAUSED_ANNOTATION) {
+            Some(SkipReason::Paused)
+        } else {
+            let skips = view.meta.has_annotation(SKIP_REMEDIATION_ANNOTATION);
+            skips.then_some(SkipReason::SkipRemediation)
+        },
         remediate_annotation: view.meta.has_annotation(REMEDIATE_MACHINE_ANNOTATION),
         conditions: view.conditions_v1beta2.iter().map(condition).collect(),
         infrastructure_ready: view

@@ -6,12 +6,10 @@ mod status;
 #[cfg(test)]
 mod table;
 
-use std::collections::BTreeMap;
-
 use kube::api::DynamicObject;
 use rackhand_api::{
-    names::{CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION, conditions::EXTERNALLY_REMEDIATED},
-    views::{MachineHealthCheckView, MachineView, Meta, TemplateRef},
+    names::{CLUSTER_NAME_LABEL, DRY_RUN_ANNOTATION},
+    views::{MachineView, Meta},
 };
 use rackhand_core::checks::machines::{Action, Check, MachineFacts};
 
@@ -28,7 +26,6 @@ use crate::{
     },
     store::{
         api::ApiError,
-        index::{Entry, Index},
         object::{Key, Kind},
     },
 };
@@ -38,7 +35,6 @@ pub(crate) struct ClusterApi;
 
 impl MachineDialect for ClusterApi {
     type Rules = Check;
-    type View = MachineHealthCheckView;
     type Extra = std::convert::Infallible;
 
     const CHECK: Kind = Kind::MachineHealthCheck;
@@ -46,10 +42,8 @@ impl MachineDialect for ClusterApi {
     const FEEDS: &'static [Kind] = &[Kind::MachineHealthCheck, Kind::Cluster, Kind::Machine];
     const OWNER: Owner = Owner::ClusterApi;
     const WRITES_MACHINES: bool = true;
-
-    fn check(index: &Index, key: &Key) -> Option<Entry<MachineHealthCheckView>> {
-        index.check(key)
-    }
+    const RESYNCS_MACHINES: bool = false;
+    const WATCHES_OWN_NODES: bool = false;
 
     fn cluster_of(_: &Context, key: &Key, check: &DynamicObject) -> Option<Key> {
         let name = status::cluster_name(check)?;
@@ -80,36 +74,13 @@ impl MachineDialect for ClusterApi {
             rules: facts::check(&view, paused),
             cluster_facts: facts::cluster(&found),
             dry_run: meta.is_annotated_true(DRY_RUN_ANNOTATION),
-            view,
+            // A Machine of another Cluster is never selected.
+            selector: view.selector.clone().and(CLUSTER_NAME_LABEL, &cluster.name),
+            template: view.remediation_template.clone(),
             meta,
             cluster,
             source,
         })
-    }
-
-    fn template(view: &MachineHealthCheckView) -> Option<&TemplateRef> {
-        view.remediation_template.as_ref()
-    }
-
-    fn selects(spec: &Spec<Self>, labels: &BTreeMap<String, String>) -> bool {
-        labels.get(CLUSTER_NAME_LABEL) == Some(&spec.cluster.name)
-            && spec.view.selector.matches(labels)
-    }
-
-    fn selects_alike(one: &MachineHealthCheckView, other: &MachineHealthCheckView) -> bool {
-        one.selector == other.selector
-    }
-
-    fn machine(index: &Index, key: &Key) -> Option<Entry<MachineView>> {
-        index.machine(key)
-    }
-
-    fn selected_machine(index: &Index, spec: &Spec<Self>, key: &Key) -> Option<Entry<MachineView>> {
-        index.select_machine(key, |labels| Self::selects(spec, labels))
-    }
-
-    fn machines_of_node(index: &Index, cluster: &Key, node: &str) -> Vec<Key> {
-        index.machines_of_node(cluster, node)
     }
 
     fn facts(view: &MachineView) -> MachineFacts {
@@ -133,16 +104,8 @@ impl MachineDialect for ClusterApi {
         })
     }
 
-    fn hands_over(extra: &Self::Extra) -> bool {
-        match *extra {}
-    }
-
-    fn creates(extra: &Self::Extra) -> bool {
-        match *extra {}
-    }
-
     async fn perform(job: Job<Self>) -> Result<EffectOutcome, ApiError> {
-        match job.extra {}
+        match job.action {}
     }
 
     async fn write_machine(
@@ -152,11 +115,6 @@ impl MachineDialect for ClusterApi {
         status: &MachineStatus,
     ) -> Result<(), ApiError> {
         machine_status::write(context, check, machine, status).await
-    }
-
-    fn shows_stale(context: &Context, machine: &Key) -> bool {
-        let index = &context.index;
-        index.machine_mentions(machine, EXTERNALLY_REMEDIATED)
     }
 
     async fn write_status(context: &Context, key: &Key, summary: &Summary) -> Result<(), ApiError> {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use kube::api::DynamicObject;
 use rackhand_api::views::{ClusterView, MachineHealthCheckView, MachineView};
-use rackhand_core::checks::machines::{Check, ConditionRule, Limit, MachineFacts};
+use rackhand_core::checks::machines::{Check, ConditionRule, Limit, MachineFacts, SkipReason};
 use rackhand_core::values::int_or_percent::IntOrPercent;
 use serde_json::{Value, json};
 
@@ -127,7 +127,7 @@ fn unhealthy_range_takes_precedence_over_max_unhealthy() {
 #[test]
 fn machine_annotations_count_with_any_value() {
     let none = machine(&json!({}), &json!({}));
-    assert!(!none.paused && !none.skip_remediation && !none.remediate_annotation);
+    assert!(none.skipped.is_none() && !none.remediate_annotation);
     for value in ["", "true", "false"] {
         let all = machine(
             &json!({
@@ -137,8 +137,15 @@ fn machine_annotations_count_with_any_value() {
             }),
             &json!({}),
         );
-        assert!(
-            all.paused && all.skip_remediation && all.remediate_annotation,
+        assert_eq!(all.skipped, Some(SkipReason::Paused), "{value:?}");
+        assert!(all.remediate_annotation, "{value:?}");
+        let skipped = machine(
+            &json!({ "cluster.x-k8s.io/skip-remediation": value }),
+            &json!({}),
+        );
+        assert_eq!(
+            skipped.skipped,
+            Some(SkipReason::SkipRemediation),
             "{value:?}"
         );
     }

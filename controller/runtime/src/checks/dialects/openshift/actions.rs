@@ -19,7 +19,7 @@ use super::{OpenShift, external_remediation};
 use crate::{
     checks::{
         Context,
-        machines::dialect::Job,
+        machines::dialect::{Effect, Job},
         remediations::{lifecycle::EffectOutcome, withdrawal::made_by},
     },
     store::{
@@ -69,6 +69,22 @@ impl Extra {
             ExternalStep::Nothing | ExternalStep::Blocked => None,
         }
     }
+
+    /// The effect that this action is.
+    pub(super) fn effect(self) -> Effect<Self> {
+        Effect::Extra {
+            hands_over: matches!(
+                self,
+                Self::Mark
+                    | Self::DeleteMachine {
+                        after_verdict: true,
+                        ..
+                    }
+            ),
+            creates: matches!(self, Self::CreateForMark { .. }),
+            action: self,
+        }
+    }
 }
 
 // === impl Job ===
@@ -76,7 +92,7 @@ impl Extra {
 impl Job<OpenShift> {
     pub(super) async fn run(self) -> Result<EffectOutcome, ApiError> {
         let key = &self.machine;
-        match &self.extra {
+        match &self.action {
             Extra::Mark => self.mark(key).await?,
             Extra::Unmark { uid } => {
                 let machine = self.machine(key, uid)?;
@@ -199,9 +215,12 @@ impl Job<OpenShift> {
             .map_err(|error| ApiError::other(&what, words(&error)))?
             .ok_or_else(|| ApiError::other(&what, "the kind is not served"))?;
         let remediations = api(&context.client, &resource, &key.namespace);
-        let made_by = made_by(&self.check.name, &self.view.meta.uid);
-        let body =
-            external_remediation::remediation_object(machine, self.rules.startup_timeout, &made_by);
+        let made_by = made_by(&self.check.name, &self.maker);
+        let body = external_remediation::remediation_object(
+            machine,
+            self.rules.common.startup_timeout,
+            &made_by,
+        );
         let made = context
             .writer
             .write("create_request", what, move || async move {

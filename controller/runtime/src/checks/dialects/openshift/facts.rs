@@ -8,8 +8,8 @@ use rackhand_api::{
     views::{MachineView, OpenShiftHealthCheckView},
 };
 use rackhand_core::checks::machines::{
-    Claim, ExternalStep, MachineRemediation, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy,
-    Verdict, external_step,
+    Claim, DialectRules as _, ExternalStep, Limit, MachineFacts, MachineRemediation,
+    OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, SkipReason, Verdict, external_step,
 };
 use rackhand_core::values::int_or_percent::IntOrPercent;
 
@@ -31,15 +31,11 @@ pub(super) fn claim(
     remediation: &MachineRemediation,
     machine: &MachineView,
 ) -> Claim {
-    let marked = rules.strategy == OpenShiftStrategy::ExternalBaremetal
-        && machine
-            .meta
-            .has_annotation(OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION);
     Claim {
         created: check.meta.created,
         name: check.meta.name.clone(),
         able: !dry_run,
-        has_remediation: marked
+        has_remediation: rules.is_marked(&self::machine(machine))
             || matches!(
                 remediation,
                 MachineRemediation::Open | MachineRemediation::Deleting
@@ -74,21 +70,20 @@ pub(super) fn rules(view: &OpenShiftHealthCheckView) -> OpenShiftCheck {
     let startup = view
         .node_startup_timeout
         .unwrap_or(shared::DEFAULT_STARTUP_TIMEOUT);
-    OpenShiftCheck {
-        startup_timeout: (!startup.is_zero()).then_some(startup),
-        node_conditions: view.node_checks.iter().map(shared::rule).collect(),
-        max_unhealthy: match view.max_unhealthy {
-            Ok(Some(limit)) => Some(limit.without_negative_percentage()),
-            Ok(None) => Some(IntOrPercent::Percent(100)),
-            Err(_) => None,
+    OpenShiftCheck::new(
+        (!startup.is_zero()).then_some(startup),
+        view.node_checks.iter().map(shared::rule).collect(),
+        match view.max_unhealthy {
+            Ok(Some(limit)) => Limit::AtMost(limit.without_negative_percentage()),
+            Ok(None) => Limit::AtMost(IntOrPercent::Percent(100)),
+            Err(_) => Limit::Unreadable,
         },
-        strategy: match (&view.remediation_template, view.external_baremetal) {
+        match (&view.remediation_template, view.external_baremetal) {
             (Some(_), _) => OpenShiftStrategy::Template,
             (None, true) => OpenShiftStrategy::ExternalBaremetal,
             (None, false) => OpenShiftStrategy::Delete,
         },
-        paused: false,
-    }
+    )
 }
 
 pub(super) fn machine(view: &MachineView) -> OpenShiftMachine {
@@ -100,19 +95,26 @@ pub(super) fn machine(view: &MachineView) -> OpenShiftMachine {
     } else {
         words.join(": ")
     };
+    let role = meta.labels.get(OPENSHIFT_MACHINE_ROLE_LABEL);
     OpenShiftMachine {
-        name: meta.name.clone(),
-        uid: meta.uid.clone(),
-        failed: (view.phase.as_deref() == Some(FAILED)).then_some(why),
-        last_updated: view.last_updated,
-        deleting: meta.is_deleting(),
+        facts: MachineFacts {
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+            starting_since: view.last_updated,
+            deleting: meta.is_deleting(),
+            control_plane: role.is_some_and(|role| role == MASTER),
+            skipped: meta
+                .has_annotation(MAINTENANCE_ANNOTATION)
+                .then_some(SkipReason::Maintenance),
+            remediate_annotation: false,
+            conditions: Vec::new(),
+            infrastructure_ready: None,
+            failure: (view.phase.as_deref() == Some(FAILED)).then_some(why),
+            health_condition: None,
+            owner_remediated: None,
+            awaits_owner: false,
+        },
         controlled: meta.owners.iter().any(|owner| owner.controller),
-        master: meta
-            .labels
-            .get(OPENSHIFT_MACHINE_ROLE_LABEL)
-            .map(String::as_str)
-            == Some(MASTER),
         external_remediation: meta.has_annotation(OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION),
-        maintenance: meta.has_annotation(MAINTENANCE_ANNOTATION),
     }
 }

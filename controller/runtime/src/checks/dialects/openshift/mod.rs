@@ -7,16 +7,14 @@ mod metrics;
 mod snapshot;
 mod status;
 
-use std::collections::BTreeMap;
-
 use kube::api::DynamicObject;
 use rackhand_api::{
-    names::{DRY_RUN_ANNOTATION, OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION},
-    views::{MachineView, Meta, OpenShiftHealthCheckView, TemplateRef},
+    names::DRY_RUN_ANNOTATION,
+    views::{MachineView, Meta},
 };
 use rackhand_core::checks::machines::{
-    ExternalStep, FleetCounts, OpenShiftAction, OpenShiftCheck, OpenShiftMachine,
-    OpenShiftStrategy, Verdict, no_cluster,
+    ExternalStep, OpenShiftAction, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, Verdict,
+    ready_cluster,
 };
 
 pub(in crate::checks) use actions::unmark;
@@ -31,12 +29,11 @@ use crate::{
             dialect::{Effect, Job, MachineDialect, PendingActionOf, Spec, Summary, Unread},
             remediation_source::RemediationSource,
         },
-        metrics::CheckMetrics,
         remediations::{lifecycle::EffectOutcome, template::Unusable, withdrawal::Owner},
     },
     store::{
         api::ApiError,
-        index::{Change, Entry, Index},
+        index::Change,
         object::{Key, Kind},
     },
 };
@@ -57,7 +54,6 @@ pub(crate) fn concerns(change: &Change) -> bool {
 
 impl MachineDialect for OpenShift {
     type Rules = OpenShiftCheck;
-    type View = OpenShiftHealthCheckView;
     type Extra = Extra;
 
     const CHECK: Kind = Kind::OpenShiftCheck;
@@ -66,10 +62,8 @@ impl MachineDialect for OpenShift {
     const OWNER: Owner = Owner::OpenShift;
     /// Changes of BareMetalHosts and of installed CRDs cause no event here.
     const RESYNCS_MACHINES: bool = true;
-
-    fn check(index: &Index, key: &Key) -> Option<Entry<OpenShiftHealthCheckView>> {
-        index.openshift_check(key)
-    }
+    const WRITES_MACHINES: bool = false;
+    const WATCHES_OWN_NODES: bool = true;
 
     fn cluster_of(context: &Context, _: &Key, check: &DynamicObject) -> Option<Key> {
         let meta = Meta::of(check);
@@ -102,44 +96,14 @@ impl MachineDialect for OpenShift {
         };
         Ok(Spec {
             rules,
-            cluster_facts: no_cluster(),
+            cluster_facts: ready_cluster(),
             dry_run: meta.is_annotated_true(DRY_RUN_ANNOTATION),
             cluster: Key::local(),
-            view,
+            selector: view.selector.clone(),
+            template: view.remediation_template.clone(),
             meta,
             source,
         })
-    }
-
-    fn template(view: &OpenShiftHealthCheckView) -> Option<&TemplateRef> {
-        view.remediation_template.as_ref()
-    }
-
-    fn selects(spec: &Spec<Self>, labels: &BTreeMap<String, String>) -> bool {
-        spec.view.selector.matches(labels)
-    }
-
-    fn selects_alike(one: &OpenShiftHealthCheckView, other: &OpenShiftHealthCheckView) -> bool {
-        one.selector == other.selector
-    }
-
-    fn machine(index: &Index, key: &Key) -> Option<Entry<MachineView>> {
-        index.openshift_machine(key)
-    }
-
-    fn selected_machine(index: &Index, spec: &Spec<Self>, key: &Key) -> Option<Entry<MachineView>> {
-        let entry = index.openshift_machine(key)?;
-        let selects = |view: &MachineView| Self::selects(spec, &view.meta.labels);
-        let is_selected = entry.view.as_ref().is_ok_and(|view| selects(view));
-        is_selected.then_some(entry)
-    }
-
-    fn machines_of_node(index: &Index, cluster: &Key, node: &str) -> Vec<Key> {
-        if *cluster == Key::local() {
-            index.openshift_machines_of_node(node)
-        } else {
-            Vec::new()
-        }
     }
 
     fn facts(view: &MachineView) -> OpenShiftMachine {
@@ -154,7 +118,7 @@ impl MachineDialect for OpenShift {
     ) -> Option<Effect<Extra>> {
         let Some(action) = wanted.action.clone() else {
             let (step, view, mark) = next_step(context, spec, machine, wanted.verdict)?;
-            return Extra::of_step(step, &view, mark.remediation).map(Effect::Extra);
+            return Extra::of_step(step, &view, mark.remediation).map(Extra::effect);
         };
         match action {
             OpenShiftAction::CreateRemediation { uid, .. } => {
@@ -164,47 +128,21 @@ impl MachineDialect for OpenShift {
             OpenShiftAction::ReportForeignRemediation { owner, .. } => {
                 Some(Effect::ReportForeignRemediation { owner })
             }
-            OpenShiftAction::MarkExternal { .. } => Some(Effect::Extra(Extra::Mark)),
-            OpenShiftAction::DeleteMachine { uid, .. } => {
-                Some(Effect::Extra(Extra::DeleteMachine {
+            OpenShiftAction::MarkExternal { .. } => Some(Extra::Mark.effect()),
+            OpenShiftAction::DeleteMachine { uid, .. } => Some(
+                Extra::DeleteMachine {
                     uid,
                     after_verdict: true,
-                }))
-            }
+                }
+                .effect(),
+            ),
             // Only an Event is sent.
             OpenShiftAction::SkipNoController { .. } => None,
         }
     }
 
-    fn hands_over(extra: &Extra) -> bool {
-        matches!(
-            extra,
-            Extra::Mark
-                | Extra::DeleteMachine {
-                    after_verdict: true,
-                    ..
-                }
-        )
-    }
-
-    fn creates(extra: &Extra) -> bool {
-        matches!(extra, Extra::CreateForMark { .. })
-    }
-
     async fn perform(job: Job<Self>) -> Result<EffectOutcome, ApiError> {
         job.run().await
-    }
-
-    fn is_marked(context: &Context, spec: &Spec<Self>, machine: &Key) -> bool {
-        spec.rules.strategy == OpenShiftStrategy::ExternalBaremetal
-            && context
-                .index
-                .openshift_machine(machine)
-                .is_some_and(|entry| {
-                    let annotations = entry.object.metadata.annotations.as_ref();
-                    annotations
-                        .is_some_and(|a| a.contains_key(OPENSHIFT_EXTERNAL_REMEDIATION_ANNOTATION))
-                })
     }
 
     async fn write_status(context: &Context, key: &Key, summary: &Summary) -> Result<(), ApiError> {
@@ -262,18 +200,6 @@ impl MachineDialect for OpenShift {
                 }
             }
         }
-    }
-
-    fn count(metrics: &CheckMetrics, check: &Key, tally: &FleetCounts, open: bool) {
-        metrics.openshift.set_check(check, tally.expected, open);
-    }
-
-    fn forget(metrics: &CheckMetrics, check: &Key) {
-        metrics.openshift.remove_check(check);
-    }
-
-    fn evaluates_some(index: &Index, some: bool) {
-        index.watch_own_nodes(Kind::OpenShiftCheck, some);
     }
 }
 

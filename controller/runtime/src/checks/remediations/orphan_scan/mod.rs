@@ -2,9 +2,8 @@
 //!
 //! An engine knows the remediations of the kinds that this controller carries out, and remediations of a foreign
 //! kind while the template of a live check names it. It does not see a foreign remediation whose last check
-//! was deleted while no controller ran, nor that a remediation without the annotation that names its check
-//! was created by this program, because the index drops `managedFields`. The scan lists all remediation kinds
-//! instead, at the start of a leader and every few minutes after that.
+//! was deleted while no controller ran. The scan lists all foreign kinds of remediations instead, at the start of
+//! a leader and every few minutes after that.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -65,7 +64,10 @@ async fn scan(
     refused: &mut BTreeSet<String>,
 ) -> Result<bool, ApiError> {
     let mut complete = true;
-    for resource in remediation_kinds(&context.client).await? {
+    let kinds = remediation_kinds(&context.client).await?;
+    // The engine of the dialect withdraws the remediations that it knows.
+    let foreign = |kind: &ApiResource| is_ours(&kind.kind, &kind.api_version).is_none();
+    for resource in kinds.into_iter().filter(foreign) {
         let remediations = match remediations(&context.client, &resource, namespace).await {
             Ok(remediations) => remediations,
             Err(error) if error.label() == "forbidden" => {
@@ -78,14 +80,9 @@ async fn scan(
             Err(error) if error.is_not_found() => continue,
             Err(error) => return Err(error),
         };
-        let ours = is_ours(&resource.kind, &resource.api_version).is_some();
         for remediation in &remediations {
             let owner = Owner::of(&Meta::of(remediation));
-            // The engine of the dialect withdraws the remediations that it knows.
-            let named = (!ours).then(|| CreatedRemediation::read(remediation, owner));
-            let made = named
-                .flatten()
-                .or_else(|| CreatedRemediation::read_unmarked(remediation, owner));
+            let made = CreatedRemediation::read(remediation, owner);
             let Some(made) = made.filter(|made| made.is_orphan_by_index(&context.index)) else {
                 continue;
             };

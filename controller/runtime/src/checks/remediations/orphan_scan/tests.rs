@@ -19,7 +19,6 @@ use crate::{
 
 const MACHINES: &str = "cluster.x-k8s.io/v1beta2";
 const FOREIGN: &str = "/apis/x.y/v1/namespaces/ns/otherremediations/m";
-const OURS: &str = "/apis/rackhand.dev/v1alpha1/namespaces/ns/powerremediations/m";
 
 /// An API server with a Machine, its Cluster and remediation kinds of two groups.
 struct World {
@@ -64,13 +63,6 @@ fn remediation(api_version: &str, kind: &str, metadata: &Value) -> Value {
 
 fn of_check() -> Value {
     json!({ "annotations": { "rackhand.dev/made-by": "MachineHealthCheck/check/cu" } })
-}
-
-fn created_by(manager: &str) -> Value {
-    json!({ "managedFields": [{
-        "manager": manager, "operation": "Update", "apiVersion": "x.y/v1", "fieldsType": "FieldsV1",
-        "fieldsV1": { "f:metadata": { "f:ownerReferences": { ".": {} } } },
-    }]})
 }
 
 impl World {
@@ -191,44 +183,10 @@ async fn f12_scan_keeps_foreign_remediation_while_check_exists() {
 }
 
 #[tokio::test]
-async fn f11_scan_withdraws_unmarked_remediations_created_by_rackhand_only() {
-    for (path, api_version, kind) in [
-        (FOREIGN, "x.y/v1", "OtherRemediation"),
-        (OURS, "rackhand.dev/v1alpha1", "PowerRemediation"),
-    ] {
-        let world = World::start().await;
-        world.objects.put(
-            path,
-            remediation(api_version, kind, &created_by("rackhand-controller")),
-        );
-        assert!(world.scan().await);
-        assert_eq!(world.objects.get(path), None, "{kind}");
-
-        // Created by Cluster API's own controller or a person.
-        world
-            .objects
-            .put(path, remediation(api_version, kind, &created_by("manager")));
-        assert!(world.scan().await);
-        assert!(world.objects.get(path).is_some(), "{kind}");
-    }
-}
-
-#[tokio::test]
-async fn f12_scan_keeps_remediation_that_existing_check_may_have_created() {
+async fn scan_leaves_a_remediation_that_names_no_check() {
     let world = World::start().await;
-    let unmarked = remediation(
-        "x.y/v1",
-        "OtherRemediation",
-        &created_by("rackhand-controller"),
-    );
-    world.objects.put(FOREIGN, unmarked);
-    let mut check = check();
-    check["metadata"]["annotations"] = json!({ "cluster.x-k8s.io/paused": "" });
-    // The index lacks the check.
-    world.objects.put(&check_path(), check);
-    world.scan().await;
-    assert!(world.objects.get(FOREIGN).is_some());
-    // The scan has added the check to the index.
+    let unnamed = remediation("x.y/v1", "OtherRemediation", &json!({}));
+    world.objects.put(FOREIGN, unnamed);
     assert!(world.scan().await);
     assert!(world.objects.get(FOREIGN).is_some());
 }

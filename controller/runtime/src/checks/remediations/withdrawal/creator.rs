@@ -1,10 +1,6 @@
-//! The creator of a remediation: the check that its annotation names, or a version of this program that did
-//! not write that annotation.
+//! The creator of a remediation: the check that its annotation names.
 
-use kube::api::DynamicObject;
 use rackhand_api::names::kinds;
-
-use crate::store::api::FIELD_MANAGER;
 
 /// The check that created a remediation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,14 +28,4 @@ impl Creator {
             uid: uid.to_owned(),
         })
     }
-}
-
-/// Whether this program created an object: it manages the owner references, which only the creation sets.
-pub(super) fn is_created_by_us(object: &DynamicObject) -> bool {
-    let entries = object.metadata.managed_fields.iter().flatten();
-    let mut ours = entries.filter(|entry| entry.manager.as_deref() == Some(FIELD_MANAGER));
-    ours.any(|entry| {
-        let fields = entry.fields_v1.as_ref();
-        fields.is_some_and(|f| f.0.pointer("/f:metadata/f:ownerReferences").is_some())
-    })
 }

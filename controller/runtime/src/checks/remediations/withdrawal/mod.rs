@@ -14,15 +14,15 @@ use kube::api::DynamicObject;
 use rackhand_api::{
     names::{
         MADE_BY_ANNOTATION, OPENSHIFT_EXTERNAL_BAREMETAL,
-        OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION, groups, kinds,
+        OPENSHIFT_REMEDIATION_STRATEGY_ANNOTATION, groups,
     },
     views::{Meta, group_of},
 };
 use rackhand_core::checks::machines::Orphan;
 
 pub(crate) use checks::{checked_conditions, given_up_at, is_judged};
+use creator::Creator;
 pub(in crate::checks) use creator::made_by;
-use creator::{Creator, is_created_by_us};
 
 use super::lifecycle;
 use crate::{
@@ -48,35 +48,23 @@ pub(in crate::checks) struct CreatedRemediation {
     pub(in crate::checks) kind: String,
     pub(in crate::checks) key: Key,
     pub(in crate::checks) uid: String,
-    /// The check that created it; `None` if created by a version of this program that did not record it.
-    maker: Option<Creator>,
+    /// The check that created it.
+    maker: Creator,
     /// The UIDs of the owners.
     owners: Vec<String>,
     /// Whether it carries out the external remediation of its Machine.
     for_mark: bool,
 }
 
-/// Why a remediation is withdrawn.
-enum WithdrawalReason {
-    /// The check that created the remediation, and why that check no longer requires it.
-    Orphaned(Key, Orphan),
-    /// The remediation names no check, and no check would create it.
-    Unclaimed,
-}
+/// Why a remediation is withdrawn: the check that created it, and why that check no longer requires it.
+struct WithdrawalReason(Key, Orphan);
 
-// === impl Reason ===
+// === impl WithdrawalReason ===
 
 impl fmt::Display for WithdrawalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Orphaned(check, why) => {
-                write!(f, "MachineHealthCheck {check}, which made it, {why}")
-            }
-            Self::Unclaimed => f.write_str(
-                "an earlier version of this controller made it, and no MachineHealthCheck requests such a \
-                 remediation of its Machine",
-            ),
-        }
+        let Self(check, why) = self;
+        write!(f, "MachineHealthCheck {check}, which made it, {why}")
     }
 }
 
@@ -116,32 +104,8 @@ impl CreatedRemediation {
     pub(in crate::checks) fn read(object: &DynamicObject, owner: Owner) -> Option<Self> {
         let meta = Meta::of(object);
         let maker = Creator::read(meta.annotations.get(MADE_BY_ANNOTATION)?)?;
-        Self::by(Some(maker), object, &meta, owner)
-    }
-
-    /// Parses a remediation of a version of this program that did not record the check. Its only owner is the
-    /// Machine of its name, and `metadata.managedFields` names this program as its creator.
-    pub(super) fn read_unmarked(object: &DynamicObject, owner: Owner) -> Option<Self> {
-        let meta = Meta::of(object);
-        let [machine] = meta.owners.as_slice() else {
-            return None;
-        };
-        let of_machine = machine.kind == kinds::MACHINE && machine.name == meta.name;
-        let marked = meta.has_annotation(MADE_BY_ANNOTATION);
-        if marked || !of_machine || !is_created_by_us(object) {
-            return None;
-        }
-        Self::by(None, object, &meta, owner)
-    }
-
-    fn by(
-        maker: Option<Creator>,
-        object: &DynamicObject,
-        meta: &Meta,
-        owner: Owner,
-    ) -> Option<Self> {
         let types = object.types.as_ref()?;
-        if meta.is_deleting() || Owner::of(meta) != owner {
+        if meta.is_deleting() || Owner::of(&meta) != owner {
             return None;
         }
         let strategy = meta
@@ -175,16 +139,15 @@ impl CreatedRemediation {
             kind: kind.to_owned(),
             key,
             uid: uid.to_owned(),
-            maker: Some(Creator::read(made_by)?),
+            maker: Creator::read(made_by)?,
             owners,
             for_mark: false,
         })
     }
 
-    /// The check that created it, if known.
-    pub(in crate::checks) fn check(&self) -> Option<Key> {
-        let maker = self.maker.as_ref()?;
-        Some(Key::new(&self.key.namespace, &maker.check))
+    /// The check that created it.
+    pub(in crate::checks) fn check(&self) -> Key {
+        Key::new(&self.key.namespace, &self.maker.check)
     }
 
     /// Deletes the remediation if live reads show that it is orphaned. Returns whether it was. The annotation of
@@ -192,10 +155,7 @@ impl CreatedRemediation {
     pub(in crate::checks) async fn withdraw(&self, context: &Context) -> Result<bool, ApiError> {
         // Another check that would create it may not be in the index yet.
         read_checks(context, self.owner.check(), &self.key.namespace).await?;
-        let check = match self.check() {
-            Some(check) => live(context, self.owner.check(), &check).await?,
-            None => None,
-        };
+        let check = live(context, self.owner.check(), &self.check()).await?;
         let machine = live(context, self.owner.machine(), &self.key).await?;
         let why = self.live_reason(&context.index, check.as_ref(), machine.as_ref());
         let Some(why) = why else {
@@ -258,8 +218,8 @@ mod tests {
         let by = |maker: &str| json!({ "name": "m", "namespace": "ns", "uid": "r", "annotations": { MADE_BY_ANNOTATION: maker } });
         let made = read(by(&made_by("check", "cu"))).unwrap();
         assert_eq!(
-            (made.check(), made.maker.map(|maker| maker.uid)),
-            (Some(Key::new("ns", "check")), Some("cu".into()))
+            (made.check(), made.maker.uid.as_str()),
+            (Key::new("ns", "check"), "cu")
         );
         for odd in [
             "",

@@ -8,16 +8,13 @@ use rackhand_api::{
         group_of,
     },
 };
-use rackhand_core::checks::machines::{CheckState, orphaned, unclaimed};
+use rackhand_core::checks::machines::{CheckState, orphaned};
 
 use super::{
     CreatedRemediation, Owner, WithdrawalReason,
     checks::{live_checks, state, state_of_openshift},
 };
-use crate::store::{
-    index::{Entry, Index},
-    object::Key,
-};
+use crate::store::index::Index;
 
 impl CreatedRemediation {
     /// Why the remediation is withdrawn. `check` is the state of the check that created it, `None` if that check
@@ -31,12 +28,7 @@ impl CreatedRemediation {
         if !self.owners.contains(&machine.meta.uid) {
             return None;
         }
-        let (Some(maker), Some(of)) = (&self.maker, self.check()) else {
-            return self
-                .is_unclaimed(index, machine)
-                .then_some(WithdrawalReason::Unclaimed);
-        };
-        let maker = maker.uid.as_str();
+        let maker = self.maker.uid.as_str();
         let (covered, machine_paused) = match self.owner {
             Owner::ClusterApi => {
                 let makes = |view: &MachineHealthCheckView| {
@@ -49,7 +41,7 @@ impl CreatedRemediation {
             Owner::OpenShift => (self.is_covered_in_openshift(maker, index, machine), false),
         };
         let orphan = orphaned(maker, check, covered, machine_paused)?;
-        Some(WithdrawalReason::Orphaned(of, orphan))
+        Some(WithdrawalReason(self.check(), orphan))
     }
 
     /// The state of the check that created the remediation, for its Machine, from the index; `None` if that check
@@ -62,9 +54,7 @@ impl CreatedRemediation {
         index: &Index,
         machine: &MachineView,
     ) -> Result<Option<CheckState>, ViewError> {
-        let Some(key) = self.check() else {
-            return Ok(None);
-        };
+        let key = self.check();
         match self.owner {
             Owner::ClusterApi => {
                 let check = index.check(&key);
@@ -105,8 +95,7 @@ impl CreatedRemediation {
 
     /// Whether exactly this check created the remediation, by its UID.
     fn is_made_by(&self, check: &DynamicObject) -> bool {
-        let maker = self.maker.as_ref().map(|maker| maker.uid.as_str());
-        maker.is_some() && maker == check.metadata.uid.as_deref()
+        check.metadata.uid.as_deref() == Some(&self.maker.uid)
     }
 
     fn state(
@@ -125,37 +114,6 @@ impl CreatedRemediation {
         machine: &MachineView,
     ) -> CheckState {
         state_of_openshift(view, machine, self.is_made_by_openshift(view))
-    }
-
-    /// Whether no check of its namespace would create the remediation. A check that cannot be parsed might.
-    fn is_unclaimed(&self, index: &Index, machine: &MachineView) -> bool {
-        let namespace = &self.key.namespace;
-        let (checks, frozen): (Option<Vec<CheckState>>, bool) = match self.owner {
-            Owner::ClusterApi => {
-                let state = |entry: Entry<MachineHealthCheckView>| {
-                    let view = entry.view.ok()?;
-                    Some(self.state(index, &view, machine))
-                };
-                let checks = index.checks_in(namespace).into_iter().map(state).collect();
-                let cluster = machine.cluster_name.as_ref();
-                let cluster = cluster.and_then(|name| index.cluster(&Key::new(namespace, name)));
-                let active = cluster
-                    .and_then(|entry| entry.view.ok())
-                    .is_some_and(|cluster| !cluster.is_paused());
-                let paused = machine.meta.has_annotation(CAPI_PAUSED_ANNOTATION);
-                (checks, paused || !active)
-            }
-            Owner::OpenShift => {
-                let all = index.openshift_checks().into_iter();
-                let here = all.filter(|(key, _)| key.namespace == *namespace);
-                let state = |entry: Entry<OpenShiftHealthCheckView>| {
-                    let view = entry.view.ok()?;
-                    Some(self.state_in_openshift(&view, machine))
-                };
-                (here.map(|(_, entry)| state(entry)).collect(), false)
-            }
-        };
-        checks.is_some_and(|checks| unclaimed(&checks, frozen))
     }
 
     /// Whether this check of OpenShift creates such remediations.

@@ -1,5 +1,5 @@
 use rackhand_core::remediation::PowerReading as CoreReading;
-use rackhand_core::remediation::{PinnedNode, PowerState, Strategy};
+use rackhand_core::remediation::{CommandTaken, OffProof, PinnedNode, PowerState, Strategy};
 use serde_json::json;
 
 use super::*;
@@ -34,7 +34,13 @@ fn off() -> OffEvidence {
     OffEvidence::Bmc {
         at: at(10),
         readings: vec![reading.clone(), reading],
-        taken: None,
+        taken: CommandTaken {
+            command: "ForceOff".into(),
+            answer: "204".into(),
+            since_start_ms: 0,
+            proof: Some(OffProof::Taken),
+            updates_unknown: None,
+        },
     }
 }
 

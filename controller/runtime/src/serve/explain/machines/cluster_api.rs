@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use rackhand_api::{
     names::{
         CAPI_PAUSED_ANNOTATION, DRY_RUN_ANNOTATION,
@@ -13,7 +12,7 @@ use rackhand_api::{
 };
 use rackhand_core::{
     checks::machines::{
-        Check, Claim, ClusterFacts, MachineFacts, MachineRemediation, Target, acting,
+        Check, Claim, ClusterFacts, MachineFacts, MachineRemediation, Target, acting, ready_cluster,
     },
     explanation::{MachineCheckFacts, MachineEntry},
 };
@@ -95,18 +94,9 @@ fn entry((machine, target): (MachineView, Target)) -> MachineEntry<MachineFacts>
         node: machine.node_name.clone(),
         owner: owner(&machine),
         deleted: machine.meta.deleted,
-        created: Some(target.machine.created),
+        created: target.machine.starting_since,
         health_condition: status.zip(condition.and_then(|c| c.last_transition)),
         target,
-    }
-}
-
-/// A Cluster that is not in the files.
-pub(crate) fn assumed_cluster() -> ClusterFacts {
-    ClusterFacts {
-        paused: false,
-        infrastructure_ready: Some(Timestamp::MIN),
-        control_plane_initialized: Some(Timestamp::MIN),
     }
 }
 
@@ -116,7 +106,7 @@ fn cluster(
     not_acting: &mut Vec<String>,
     notes: &mut Vec<String>,
 ) -> Result<ClusterFacts, ExplainError> {
-    let assumed = assumed_cluster();
+    let assumed = ready_cluster();
     let cluster = snapshot.seen.get(groups::CLUSTER_API, kinds::CLUSTER, key);
     let Some(cluster) = cluster else {
         if snapshot.from_files {

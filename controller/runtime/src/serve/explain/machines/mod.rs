@@ -3,8 +3,6 @@
 mod cluster_api;
 mod openshift;
 
-pub(crate) use cluster_api::assumed_cluster;
-
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;

@@ -14,8 +14,8 @@ use rackhand_api::{
 };
 use rackhand_core::{
     checks::machines::{
-        Claim, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, acting, judge_openshift,
-        mark_carrier, no_cluster,
+        Claim, OpenShiftCheck, OpenShiftMachine, OpenShiftStrategy, acting, judge, mark_carrier,
+        ready_cluster,
     },
     explanation::{MachineCheckFacts, MachineEntry, MarkStep},
 };
@@ -64,7 +64,7 @@ pub(super) fn facts(
     Ok(MachineCheckFacts {
         check: format!("MachineHealthCheck.machine.openshift.io {check}"),
         cluster: None,
-        cluster_facts: no_cluster(),
+        cluster_facts: ready_cluster(),
         mark_steps: mark_steps(&rules, &fleet, &controllers(snapshot), now),
         machines: fleet.machines.into_iter().map(entry).collect(),
         remediation: match (rules.strategy, template) {
@@ -112,15 +112,16 @@ fn mark_steps(
     }
     let step = |seen: &MachineSeen| {
         let (machine, node) = (&seen.target.machine, &seen.target.node);
-        let verdict = judge_openshift(rules, machine, node, now).verdict;
+        let (facts, cluster) = (&machine.facts, ready_cluster());
+        let verdict = judge(&rules.common, &cluster, facts, node, now).verdict;
         let message = MarkStep {
-            machine: &machine.name,
+            machine: &facts.name,
             owner: owner(&seen.view).as_deref(),
             step: seen.mark_step(&verdict),
             carrier: mark_carrier(controllers.clone(), seen.begun),
         }
         .message()?;
-        Some((machine.name.clone(), message))
+        Some((facts.name.clone(), message))
     };
     fleet.machines.iter().filter_map(step).collect()
 }

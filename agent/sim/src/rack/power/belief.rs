@@ -5,26 +5,26 @@
 
 use std::time::Instant;
 
-use super::power::{Answer, PowerState, ResetType};
+use super::{Answer, PowerState, ResetType};
 
 /// A power state that was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Forgotten {
+pub(in crate::rack) struct Forgotten {
     /// When it was lost.
-    pub(super) since: Instant,
+    pub(in crate::rack) since: Instant,
     /// When the BMC learns the true state; `None`: from the next command that it carries out.
-    pub(super) until: Option<Instant>,
+    pub(in crate::rack) until: Option<Instant>,
 }
 
 impl Forgotten {
-    pub(super) fn holds(self, now: Instant) -> bool {
+    pub(in crate::rack) fn holds(self, now: Instant) -> bool {
         self.until.is_none_or(|until| now < until)
     }
 }
 
 /// The refusal of a command by a BMC that assumes this state; `None`: it is carried out. The power button is wired
 /// to the host.
-pub(super) fn refusal(believed: PowerState, wanted: ResetType) -> Option<Answer> {
+pub(in crate::rack) fn refusal(believed: PowerState, wanted: ResetType) -> Option<Answer> {
     let is_on = matches!(believed, PowerState::On | PowerState::PoweringOn);
     match wanted {
         ResetType::ForceOff | ResetType::GracefulShutdown if believed == PowerState::Off => {
@@ -45,7 +45,7 @@ pub(super) fn refusal(believed: PowerState, wanted: ResetType) -> Option<Answer>
 
 /// The answer of a BMC to a command that it has carried out. A BMC that assumes a wrong state reports success for
 /// a command that the host did not need, or could not execute.
-pub(super) fn answer(believed: PowerState, real: PowerState, of_host: Answer) -> Answer {
+pub(in crate::rack) fn answer(believed: PowerState, real: PowerState, of_host: Answer) -> Answer {
     match of_host {
         Answer::Already | Answer::WrongState if believed != real => Answer::Accepted,
         other => other,
