@@ -359,6 +359,14 @@ async fn lists(client: &Client, notes: &mut Notes) {
     for (step, params) in [
         ("by node", ListParams::default().fields("spec.nodeName=n1")),
         ("by label", ListParams::default().labels("node=n2")),
+        (
+            "by labels",
+            ListParams::default().labels("node in (n2,n3),node"),
+        ),
+        (
+            "by either label",
+            ListParams::default().labels("node in (n1,n2)"),
+        ),
         ("by name", ListParams::default().fields("metadata.name=c")),
     ] {
         let found = every.list(&params).await.unwrap();

@@ -11,8 +11,9 @@ use jiff::Timestamp;
 
 use super::{Note, OffEvidence, Reason, State, Step};
 
-/// Longest time for which a remediation waits in a step that the copy in its object does not show.
-const COPY_DELAY: Duration = Duration::from_secs(3);
+/// Longest time for which a remediation waits in a step that the copy in its object does not show. With many hosts at once,
+/// a step that rests on readings alone takes several seconds.
+const COPY_DELAY: Duration = Duration::from_secs(10);
 
 /// Whether this is an Event. What only tells of a step that nobody acts on is none.
 #[must_use]
@@ -227,9 +228,9 @@ mod tests {
         let draining = mk_off(Step::Draining);
         let due = |reason: &Reason, now| copy_is_due_at(&draining, reason, at(10), at(now));
         let pods = Reason::Draining("pods".into());
-        assert_eq!(due(&pods, 10), Some(at(13)));
-        assert_eq!(due(&pods, 12), Some(at(13)));
-        assert_eq!(due(&pods, 13), None);
+        assert_eq!(due(&pods, 10), Some(at(20)));
+        assert_eq!(due(&pods, 19), Some(at(20)));
+        assert_eq!(due(&pods, 20), None);
         // The clock was set back.
         assert_eq!(due(&pods, 9), None);
         let blocked = Reason::DrainBlocked("pods".into());

@@ -1,14 +1,18 @@
-//! Whether what is asked of several Nodes of one cluster is read Node by Node or by one list of all, whichever costs its
-//! API server less.
+//! Whether what is asked of several Nodes of one cluster is read Node by Node or by a list, whichever costs its API server
+//! less.
 //!
-//! A list costs by its objects, their bytes and its pages; a read of its own costs a call. Many callers are needed before a
-//! list of large objects is cheaper, and a list above a bound is never shared.
+//! A list costs by its objects, their bytes and its pages; a read of its own costs a call. A list that selects the Nodes that
+//! are asked for, from the cache of a newer API server, is cheaper than two calls. Where there is none, many callers are
+//! needed before a list of all, of large objects, is cheaper, and a list above a bound is never shared.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::watches::shared_list::Gap;
+use crate::watches::{
+    named_list::{ConsistentLists, Extent},
+    shared_list::Gap,
+};
 
 /// What a call costs the API server beside the objects that it returns, in bytes of objects that it could encode
 /// meanwhile.
@@ -90,8 +94,8 @@ impl Subject {
 pub enum Source {
     /// A read of its own.
     OfNode,
-    /// The next list of all, shared by all that ask.
-    OfAll,
+    /// The next list, shared by all that ask.
+    Shared,
 }
 
 /// How many objects a read has returned, and their bytes as encoded.
@@ -122,8 +126,10 @@ pub struct ListChoice {
     of_all: Option<usize>,
     /// Bytes of an object.
     object: usize,
-    /// When a list of all failed last.
+    /// When a list failed last.
     failed: Option<Timestamp>,
+    /// How the API server answers lists.
+    lists: ConsistentLists,
 }
 
 impl ListChoice {
@@ -137,7 +143,13 @@ impl ListChoice {
             of_all: None,
             object: subject.usual_bytes(),
             failed: None,
+            lists: ConsistentLists::default(),
         }
+    }
+
+    /// Records how the API server answers lists.
+    pub fn served(&mut self, lists: ConsistentLists) {
+        self.lists = lists;
     }
 
     /// What answers a question about this Node of a cluster with so many Nodes: whichever costs the API server less, if
@@ -152,6 +164,12 @@ impl ListChoice {
         self.asked.insert(node.to_owned(), now);
         let has_failed = self.failed.is_some_and(|at| is_recent(at, FAILED_FOR));
         let of_node = self.of_node.unwrap_or_else(|| self.subject.usual());
+        if self.extent(nodes) == Extent::Named {
+            return match self.asked.len() > 1 && !has_failed {
+                true => Source::Shared,
+                false => Source::OfNode,
+            };
+        }
         // A cluster whose Nodes are not counted may be of any size.
         let estimated = (nodes > 0).then(|| nodes.saturating_mul(of_node));
         let Some(all) = self.of_all.or(estimated) else {
@@ -164,9 +182,32 @@ impl ListChoice {
         let single = asked.saturating_mul(single);
         let is_worth = asked > 1 && shared < single && bytes <= self.subject.most_bytes();
         match is_worth && !has_failed {
-            true => Source::OfAll,
+            true => Source::Shared,
             false => Source::OfNode,
         }
+    }
+
+    /// What the next list of a cluster with so many Nodes returns. One that selects Nodes is made only where the API server
+    /// answers it from its cache; it would read all Nodes from etcd otherwise.
+    #[must_use]
+    pub fn extent(&self, nodes: usize) -> Extent {
+        let is_cached = match self.lists {
+            ConsistentLists::FromEtcd => false,
+            ConsistentLists::FromCacheUnlessLimited => self.limit(nodes).is_none(),
+            ConsistentLists::FromCache => true,
+        };
+        match self.subject == Subject::Nodes && is_cached {
+            true => Extent::Named,
+            false => Extent::All,
+        }
+    }
+
+    /// The limit of a list that selects Nodes, in objects: it has one only where all Nodes could be too long for one
+    /// response, because anybody who may label Nodes can give them all one label.
+    #[must_use]
+    pub fn limit(&self, nodes: usize) -> Option<usize> {
+        let is_short = nodes > 0 && nodes.saturating_mul(self.object) <= self.subject.most_bytes();
+        (!is_short).then(|| self.page())
     }
 
     /// What a list of so many objects costs, in bytes.
@@ -210,8 +251,21 @@ impl ListChoice {
         if self.subject != Subject::Pods {
             self.measured(size);
         }
+        self.of_one_call(self.cost(size.objects), took)
+    }
+
+    /// The same of so many lists that have selected Nodes.
+    pub fn listed_named(&mut self, lists: usize, size: Size, took: Duration) -> Duration {
+        if self.of_all.is_none() {
+            self.measured(size);
+        }
+        let calls = lists.saturating_mul(CALL);
+        self.of_one_call(calls.saturating_add(size.bytes), took)
+    }
+
+    fn of_one_call(&self, cost: usize, took: Duration) -> Duration {
         let single = CALL.saturating_add(self.object);
-        let calls = (self.cost(size.objects) / single).max(1);
+        let calls = (cost / single).max(1);
         took / u32::try_from(calls).unwrap_or(u32::MAX)
     }
 
@@ -221,7 +275,7 @@ impl ListChoice {
         }
     }
 
-    /// Records that a list of all failed. What it would have answered is asked anew, Node by Node, for a minute (L1).
+    /// Records that a list failed. What it would have answered is asked anew, Node by Node, for a minute (L1).
     pub fn failed(&mut self, now: Timestamp) {
         self.failed = Some(now);
         self.of_all = None;
@@ -251,7 +305,10 @@ mod tests {
 
     /// How many Nodes of so many must be asked about at once before a list of all is cheaper.
     fn needed(choice: &ListChoice, nodes: usize) -> Option<usize> {
-        (1..=nodes).find(|asked| chosen(&mut choice.clone(), *asked, nodes) == Source::OfAll)
+        let mut choice = choice.clone();
+        let is_shared =
+            |asked: &usize| choice.choose(&format!("n{asked}"), nodes, at(0)) == Source::Shared;
+        (1..=nodes).find(is_shared)
     }
 
     #[test]
@@ -261,9 +318,9 @@ mod tests {
             (1, 1000, Source::OfNode),
             (10, 1000, Source::OfNode),
             (400, 1000, Source::OfNode),
-            (420, 1000, Source::OfAll),
-            (1000, 1000, Source::OfAll),
-            (2, 3, Source::OfAll),
+            (420, 1000, Source::Shared),
+            (1000, 1000, Source::Shared),
+            (2, 3, Source::Shared),
             // It would be too long.
             (5000, 5000, Source::OfNode),
             // The cluster was not counted.
@@ -302,6 +359,47 @@ mod tests {
     }
 
     #[test]
+    fn two_who_ask_at_once_share_a_list_that_selects_their_nodes() {
+        let served = |lists, subject| {
+            let mut choice = ListChoice::new(subject);
+            choice.served(lists);
+            choice
+        };
+        let (cache, limited) = (
+            ConsistentLists::FromCache,
+            ConsistentLists::FromCacheUnlessLimited,
+        );
+        for (lists, nodes, expected) in [
+            (cache, 1000, Some(2)),
+            (cache, 5000, Some(2)),
+            (limited, 1000, Some(2)),
+            // It would need a limit, with which it is read from etcd.
+            (limited, 5000, None),
+            // A list of all, as before.
+            (ConsistentLists::FromEtcd, 100, Some(11)),
+        ] {
+            let choice = served(lists, Subject::Nodes);
+            assert_eq!(needed(&choice, nodes), expected, "{lists:?}, {nodes}");
+        }
+        let mut choice = served(cache, Subject::Nodes);
+        assert_eq!(choice.extent(1000), Extent::Named);
+        assert_eq!(chosen(&mut choice.clone(), 2, 0), Source::Shared);
+        assert_eq!((choice.limit(1000), choice.limit(5000)), (None, Some(51)));
+        assert_eq!(choice.limit(0), Some(51), "they are not counted");
+        assert_eq!(chosen(&mut choice, 9, 100), Source::Shared);
+        choice.failed(at(0));
+        assert_eq!(chosen(&mut choice, 9, 100), Source::OfNode);
+        // No label selects pods or Leases by their Node.
+        for subject in [Subject::Pods, Subject::Leases] {
+            assert_eq!(served(cache, subject).extent(10), Extent::All);
+        }
+        let took = Duration::from_millis(80);
+        assert_eq!(choice.listed_named(1, Size::default(), took), took);
+        // 19 Nodes of 12 KiB cost as much as another call.
+        assert_eq!(choice.listed_named(1, size(19, 12 * 1024), took), took / 2);
+    }
+
+    #[test]
     fn pages_are_bounded_by_bytes() {
         let mut nodes = ListChoice::new(Subject::Nodes);
         for (object, page) in [(100, 500), (8 * 1024, 128), (50 * 1024, 50)] {
@@ -319,7 +417,7 @@ mod tests {
         let mut pods = ListChoice::new(Subject::Pods);
         pods.read_node(size(2, 4096));
         // Of Nodes with few pods a call costs more than what it returns.
-        assert_eq!(chosen(&mut pods, 50, 1000), Source::OfAll);
+        assert_eq!(chosen(&mut pods, 50, 1000), Source::Shared);
         pods.listed_all(size(20_000, 4096), Duration::ZERO);
         assert_eq!(chosen(&mut pods, 50, 1000), Source::OfNode);
 
@@ -346,7 +444,7 @@ mod tests {
     fn nodes_that_were_asked_about_before_count_no_more() {
         for (subject, millis) in [(Subject::Pods, 3001), (Subject::Nodes, 501)] {
             let mut lists = ListChoice::new(subject);
-            assert_eq!(chosen(&mut lists, 100, 100), Source::OfAll);
+            assert_eq!(chosen(&mut lists, 100, 100), Source::Shared);
             assert_eq!(lists.choose("n0", 100, at(millis)), Source::OfNode);
             assert_eq!(lists.asked.len(), 1, "they are forgotten");
         }
@@ -355,12 +453,12 @@ mod tests {
     #[test]
     fn l1_a_list_of_all_that_fails_is_not_waited_for_again() {
         let mut lists = ListChoice::new(Subject::Leases);
-        assert_eq!(chosen(&mut lists, 100, 100), Source::OfAll);
+        assert_eq!(chosen(&mut lists, 100, 100), Source::Shared);
         lists.failed(at(0));
         assert_eq!(chosen(&mut lists, 100, 100), Source::OfNode);
         for n in 0..100 {
             lists.choose(&format!("n{n}"), 100, at(60_000));
         }
-        assert_eq!(lists.choose("n0", 100, at(60_000)), Source::OfAll);
+        assert_eq!(lists.choose("n0", 100, at(60_000)), Source::Shared);
     }
 }

@@ -2,5 +2,6 @@
 
 pub mod freshness;
 pub mod list_choice;
+pub mod named_list;
 pub mod shared_list;
 pub mod watch_health;

@@ -244,6 +244,9 @@ impl Workloads {
             let why = match connect(&self.connector, management, index, key).await {
                 Ok((client, kubeconfig)) => {
                     let connected = Arc::new(WorkloadClient::new(client));
+                    if let Some((major, minor)) = index.version(key) {
+                        connected.served_by(&major, &minor);
+                    }
                     self.clusters.write().insert(key.clone(), connected.clone());
                     let connection = FollowedCluster {
                         workload: &connected,
@@ -378,6 +381,7 @@ impl FollowedCluster<'_> {
                         Ok(info) => {
                             failures = 0;
                             index.set_version(key, &info.major, &info.minor);
+                            self.workload.served_by(&info.major, &info.minor);
                         }
                         Err(error) => {
                             failures += 1;

@@ -4,6 +4,7 @@
 //! a new leader continues it. Best effort: a remediation never waits for a write, and goes on if it fails.
 
 pub(crate) mod entry;
+mod known;
 mod offenders;
 mod queue;
 mod recorder;
@@ -32,6 +33,7 @@ use crate::{
     leader::writer::Writer,
     store::{api::ApiError, index::Index, object::Served},
 };
+use known::Known;
 use queue::Queue;
 
 /// Number of finished remediations kept.
@@ -54,6 +56,7 @@ pub(crate) struct Histories {
     shown: Arc<History>,
     /// Entries to write.
     queue: Mutex<Queue>,
+    known: Mutex<Known>,
     bell: Notify,
 }
 
@@ -88,6 +91,7 @@ impl Histories {
             namespace,
             shown,
             queue: Mutex::default(),
+            known: Mutex::default(),
             bell: Notify::new(),
         }
     }

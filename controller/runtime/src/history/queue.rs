@@ -135,7 +135,7 @@ impl Queue {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use jiff::Timestamp;
 
     use super::*;
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    fn entry(uid: &str, outcome: Option<&str>) -> HostRemediation {
+    pub(in crate::history) fn entry(uid: &str, outcome: Option<&str>) -> HostRemediation {
         HostRemediation {
             uid: uid.into(),
             kind: "PowerRemediation".into(),

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Histories,
     entry::{is_worth_recording, merge, object_name, remediation_id, unrecorded},
+    known::Before,
     offenders::occurrence,
     queue::Batch,
     shared_cause::cause_line,
@@ -145,12 +146,48 @@ impl Histories {
     /// Merges a batch into its object, which it creates if needed.
     async fn write(&self, name: &str, batch: &Batch) -> Result<(), ApiError> {
         let objects = self.histories().await?;
-        let what = format!("HostHistory {name}");
-        let found = optional(call(&what, objects.get(name)).await)?;
-        let object = match found {
-            Some(object) => object,
-            None => create(&self.writer, &objects, name, &batch.spec).await?,
+        let before = self.known.lock().before(name);
+        let object = match before {
+            Before::Kept(object) => match self.add(&objects, *object, batch).await {
+                // Somebody else has changed or deleted it.
+                Err(error) if error.is_conflict() || error.is_not_found() => {
+                    self.read_or_create(&objects, name, batch).await?
+                }
+                written => return written,
+            },
+            Before::Absent => match create(&self.writer, &objects, name, &batch.spec).await {
+                Err(error) if error.is_conflict() => {
+                    self.read_or_create(&objects, name, batch).await?
+                }
+                created => created?,
+            },
+            Before::Unknown => self.read_or_create(&objects, name, batch).await?,
         };
+        self.add(&objects, object, batch).await
+    }
+
+    async fn read_or_create(
+        &self,
+        objects: &Api<HostHistory>,
+        name: &str,
+        batch: &Batch,
+    ) -> Result<HostHistory, ApiError> {
+        let what = format!("HostHistory {name}");
+        match optional(call(what, objects.get(name)).await)? {
+            Some(object) => Ok(object),
+            None => create(&self.writer, objects, name, &batch.spec).await,
+        }
+    }
+
+    /// Merges a batch into an object, if that has not changed since.
+    async fn add(
+        &self,
+        objects: &Api<HostHistory>,
+        object: HostHistory,
+        batch: &Batch,
+    ) -> Result<(), ApiError> {
+        let name = object.name_any();
+        let what = format!("HostHistory {name}");
         if object.spec != batch.spec {
             let why = format!(
                 "it is of the host {}/{}",
@@ -169,19 +206,23 @@ impl Histories {
                 history.set_occurrence(&entry.uid, occurrence);
             }
         }
+        let goes_on = (after.remediations.iter()).any(|entry| entry.outcome.is_none());
         if after == before {
+            self.known.lock().written(object, goes_on);
             return Ok(());
         }
         let patch = json!({
             "metadata": { "resourceVersion": object.resource_version() },
             "status": after,
         });
-        let name = name.to_owned();
+        let objects = objects.clone();
         let write = move || async move {
             let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
-            objects.patch_status(&name, &params, &patch).await.map(drop)
+            objects.patch_status(&name, &params, &patch).await
         };
-        self.writer.write("host_history", what, write).await
+        let written = self.writer.write("host_history", what, write).await?;
+        self.known.lock().written(written, goes_on);
+        Ok(())
     }
 
     /// Shows what happened under earlier leaders, and ends the entries of remediations that are gone.
@@ -204,13 +245,16 @@ impl Histories {
         loop {
             let page = call(kinds::HOST_HISTORY, objects.list(&params)).await?;
             for object in page.items {
+                self.known.lock().seen(&object.name_any());
                 self.take_in(&object);
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
-                None => return Ok(()),
+                None => break,
             }
         }
+        self.known.lock().listed();
+        Ok(())
     }
 
     fn take_in(&self, object: &HostHistory) {

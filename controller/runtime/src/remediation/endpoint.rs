@@ -85,6 +85,18 @@ impl Endpoints {
         }
     }
 
+    /// The endpoint for a call that goes on without it.
+    pub(super) async fn kept_or_read(
+        &self,
+        memory: &Memory,
+        host: &HostRef,
+    ) -> Result<Endpoint, ReconcileError> {
+        match self.kept(memory, host) {
+            Some(endpoint) => Ok(Ok(Some(endpoint))),
+            None => self.read(host).await,
+        }
+    }
+
     /// The endpoint for a call that requires it; `None` if something is missing, which the next
     /// observation contains.
     pub(super) async fn needed(

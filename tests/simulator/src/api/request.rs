@@ -356,7 +356,14 @@ fn failure_reply(failure: &Failure) -> Reply {
 pub struct Selection {
     namespace: String,
     fields: Vec<(String, String)>,
-    labels: Vec<(String, Option<String>)>,
+    labels: Vec<(String, Values)>,
+}
+
+/// Which values of a label are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Values {
+    Any,
+    In(Vec<String>),
 }
 
 impl Selection {
@@ -371,16 +378,18 @@ impl Selection {
                 let (field, value) = pair.split_once('=')?;
                 Some((field.to_owned(), value.trim_start_matches('=').to_owned()))
             });
-        let labels =
-            pairs(query.get("labelSelector"))
-                .into_iter()
-                .map(|pair| match pair.split_once('=') {
-                    Some((label, value)) => (
-                        label.to_owned(),
-                        Some(value.trim_start_matches('=').to_owned()),
-                    ),
-                    None => (pair, None),
-                });
+        let labels = query.get("labelSelector").map_or("", String::as_str);
+        let labels = requirements(labels).into_iter().map(|text| {
+            let values = |text: &str| text.split(',').map(|v| v.trim().to_owned()).collect();
+            let (label, values) = match (text.split_once(" in ("), text.split_once('=')) {
+                (Some((label, list)), _) => (label, Values::In(values(list.trim_end_matches(')')))),
+                (None, Some((label, value))) => {
+                    (label, Values::In(values(value.trim_start_matches('='))))
+                }
+                (None, None) => (text, Values::Any),
+            };
+            (label.trim().to_owned(), values)
+        });
         let named = name.map(|name| ("metadata.name".to_owned(), name.to_owned()));
         Self {
             namespace: namespace.to_owned(),
@@ -409,13 +418,27 @@ impl Selection {
             let found = object.pointer(&place).and_then(Value::as_str);
             found.unwrap_or_default() == value
         });
-        let labels = self.labels.iter().all(|(label, value)| {
+        let labels = self.labels.iter().all(|(label, values)| {
             let found = meta["labels"].get(label).and_then(Value::as_str);
-            match value {
-                Some(value) => found == Some(value),
-                None => found.is_some(),
+            match values {
+                Values::In(values) => found.is_some_and(|found| values.iter().any(|v| v == found)),
+                Values::Any => found.is_some(),
             }
         });
         here && fields && labels
     }
+}
+
+/// The requirements of a selector of labels, whose lists of values have commas as well.
+fn requirements(selector: &str) -> Vec<&str> {
+    let mut depth = 0_u32;
+    let parts = selector.split(move |c: char| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    parts.filter(|part| !part.is_empty()).collect()
 }

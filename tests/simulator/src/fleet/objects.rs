@@ -214,8 +214,14 @@ fn node(host: &Host, now: &str) -> Value {
         }
         _ => json!({}),
     };
+    // Where the name of a Node is given to its kubelet, its label is the name that the host has itself.
+    let hostname = match host.rack % 3 {
+        0 => format!("{name}.hall"),
+        _ => name.clone(),
+    };
+    let labels = json!({ "pool": host.pool, "kubernetes.io/hostname": hostname });
     json!({
-        "metadata": { "name": name, "labels": { "pool": host.pool }, "annotations": annotations },
+        "metadata": { "name": name, "labels": labels, "annotations": annotations },
         "spec": { "providerID": format!("rackhand://{rack}/{name}") },
         "status": {
             "conditions": [{

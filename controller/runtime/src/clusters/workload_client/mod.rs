@@ -30,6 +30,7 @@ use rackhand_core::{
     remediation::{BoundPod, BoundVolume, Drain, LeaseFacts, LeaseMemory, LeaseRenewals, NodeLife},
     watches::{
         list_choice::{ListChoice, PAGE, Source, Subject},
+        named_list::ConsistentLists,
         shared_list::{Answers, Gap},
     },
 };
@@ -73,7 +74,7 @@ pub(crate) struct WorkloadClient {
     pub(crate) client: Client,
     calls: Arc<Calls>,
     /// Nodes of the cluster, as its watch shows them.
-    nodes: AtomicUsize,
+    nodes: Arc<AtomicUsize>,
     node_reads: NodeReads<Node>,
     leases: NodeReads<Renewal>,
     /// What decides which list of pods answers.
@@ -84,14 +85,14 @@ pub(crate) struct WorkloadClient {
 
 impl WorkloadClient {
     pub(super) fn new(client: Client) -> Self {
-        let calls: Arc<Calls> = Arc::default();
+        let (calls, nodes): (Arc<Calls>, Arc<AtomicUsize>) = Default::default();
         let pod_lists = Arc::new(Mutex::new(ListChoice::new(Subject::Pods)));
         let pods = JoinedList::new(pods_of_all(&client, &pod_lists), Subject::Pods.gap());
         let volumes = JoinedList::new(volumes_of_all(&client), Gap::OF_SLOW);
         Self {
-            nodes: AtomicUsize::new(0),
-            node_reads: NodeReads::new(&client, &calls),
-            leases: NodeReads::new(&client, &calls),
+            node_reads: NodeReads::new(&client, &calls, &nodes),
+            leases: NodeReads::new(&client, &calls, &nodes),
+            nodes,
             client,
             calls,
             pod_lists,
@@ -110,6 +111,12 @@ impl WorkloadClient {
         self.nodes.store(nodes, Ordering::Relaxed);
     }
 
+    /// Records the version of its API server.
+    pub(super) fn served_by(&self, major: &str, minor: &str) {
+        self.node_reads
+            .served(ConsistentLists::of_version(major, minor));
+    }
+
     /// Reads the Node and its kubelet's Lease. Both are at least as young as this call, and those who ask at the same
     /// time share lists.
     pub(crate) async fn node(
@@ -117,9 +124,7 @@ impl WorkloadClient {
         name: &str,
         memory: &Mutex<LeaseMemory>,
     ) -> Result<NodeRead, ApiError> {
-        let nodes = self.nodes.load(Ordering::Relaxed);
-        let (node, lease) =
-            tokio::join!(self.node_reads.of(name, nodes), self.leases.of(name, nodes));
+        let (node, lease) = tokio::join!(self.node_reads.of(name), self.leases.of(name));
         let node = node?;
         let Some(found) = node.found else {
             return Ok(NodeRead {
@@ -176,7 +181,7 @@ impl WorkloadClient {
         let nodes = self.nodes.load(Ordering::Relaxed);
         let source = (self.pod_lists.lock()).choose(node, nodes, clock::monotonic_now());
         let listed = match source {
-            Source::OfAll => {
+            Source::Shared => {
                 let listed = self.pods.of(node).await;
                 listed.map_err(|error| ApiError::other(node, error))?.0
             }

@@ -1,18 +1,20 @@
 //! Live reads of the Nodes of one cluster, or of their Leases, each by a call of its own or by a list that all share who
 //! ask at the same time (F5, F12, F14). `rackhand_core::watches::list_choice` decides which.
 //!
-//! Invariant: either is a consistent read that begins after the question, so that an object which it lacks is absent. A list
-//! that fails is followed by a call of its own, unless the API server does not answer at all.
+//! Invariant: either is a consistent read that begins after the question, so that an object which a list of all lacks is
+//! absent. A list that fails, or that selects by label and lacks the Node, is followed by a call of its own, unless the API
+//! server does not answer at all.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use futures::FutureExt;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -22,7 +24,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
-    Client,
+    Client, ResourceExt,
     api::{GetParams, ListParams},
     core::Request,
 };
@@ -30,6 +32,7 @@ use parking_lot::Mutex;
 use rackhand_api::names::NODE_LEASE_NAMESPACE;
 use rackhand_core::watches::{
     list_choice::{ListChoice, Size, Source, Subject},
+    named_list::{Answer, ConsistentLists, Extent, HOSTNAME_LABEL, NodeLabels},
     shared_list::Answers,
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -44,12 +47,16 @@ use crate::{
     store::{
         api::{ApiError, CALL_TIMEOUT, optional},
         clock,
-        shared_reads::{JoinedList, List},
+        shared_reads::JoinedList,
     },
 };
 
 /// Timeout of all pages of a shared list, as of the one call that it replaces.
 const LIST_TIMEOUT: Duration = CALL_TIMEOUT;
+/// Lists that select Nodes and are under way at the same time, where they are too many for one.
+const CONCURRENT: usize = 4;
+/// At how many objects a list that selects Nodes is given up: many have the same label.
+const MOST_NAMED: usize = 500;
 
 /// What is read of each Node.
 pub(super) trait OfNode: Clone + Send + Sync + Sized + 'static {
@@ -63,6 +70,11 @@ pub(super) trait OfNode: Clone + Send + Sync + Sized + 'static {
     fn path() -> String;
     /// The name of the Node, and what is kept.
     fn read(wire: Self::Wire) -> (String, Self);
+
+    /// The label by which a list selects it.
+    fn hostname(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A Node without images, addresses, capacities and the like, which are most of it.
@@ -104,6 +116,10 @@ impl OfNode for Node {
         };
         (name, node)
     }
+
+    fn hostname(&self) -> Option<&str> {
+        self.labels().get(HOSTNAME_LABEL).map(String::as_str)
+    }
 }
 
 /// renewTime and duration of the Lease of a Node.
@@ -135,45 +151,89 @@ pub(super) struct LiveRead<T> {
 
 /// The live reads of one kind in one cluster.
 pub(super) struct NodeReads<T> {
+    reader: Arc<Reader>,
+    shared: JoinedList<Answer<T>>,
+}
+
+/// Makes the calls.
+struct Reader {
     client: Client,
     calls: Arc<Calls>,
-    choice: Arc<Mutex<ListChoice>>,
-    all: JoinedList<Option<T>>,
+    choice: Mutex<ListChoice>,
+    labels: Mutex<NodeLabels>,
+    /// Nodes of the cluster, as its watch shows them.
+    nodes: Arc<AtomicUsize>,
+    /// Whether a list was refused, which is logged once.
+    refused: AtomicBool,
 }
 
 // === impl NodeReads ===
 
 impl<T: OfNode> NodeReads<T> {
-    pub(super) fn new(client: &Client, calls: &Arc<Calls>) -> Self {
-        let choice = Arc::new(Mutex::new(ListChoice::new(T::SUBJECT)));
-        let all = list_of_all(client, calls, &choice);
-        Self {
+    /// `nodes`: how many Nodes the cluster has.
+    pub(super) fn new(client: &Client, calls: &Arc<Calls>, nodes: &Arc<AtomicUsize>) -> Self {
+        let reader = Arc::new(Reader {
             client: client.clone(),
             calls: calls.clone(),
-            choice,
-            all: JoinedList::new(all, T::SUBJECT.gap()),
-        }
+            choice: Mutex::new(ListChoice::new(T::SUBJECT)),
+            labels: Mutex::default(),
+            nodes: nodes.clone(),
+            refused: AtomicBool::new(false),
+        });
+        let of_list = reader.clone();
+        let shared = JoinedList::new(
+            Arc::new(move |names| {
+                let reader = of_list.clone();
+                async move { reader.shared::<T>(names).await }.boxed()
+            }),
+            T::SUBJECT.gap(),
+        );
+        Self { reader, shared }
     }
 
-    /// Reads the object of this Node of a cluster with so many Nodes.
+    /// Records how the API server answers lists.
+    pub(super) fn served(&self, lists: ConsistentLists) {
+        self.reader.choice.lock().served(lists);
+    }
+
+    /// Reads the object of this Node.
     ///
     /// # Errors
     /// The API server was not read.
-    pub(super) async fn of(&self, node: &str, nodes: usize) -> Result<LiveRead<T>, ApiError> {
-        let now = clock::monotonic_now();
-        let source = self.choice.lock().choose(node, nodes, now);
-        if source == Source::OfNode {
-            return self.alone(node).await;
+    pub(super) async fn of(&self, node: &str) -> Result<LiveRead<T>, ApiError> {
+        if !self.reader.is_shared::<T>(node) {
+            return self.reader.alone(node).await;
         }
-        match self.all.of(node).await {
-            Ok((found, begun)) => Ok(LiveRead { found, begun }),
-            Err(error) if is_answered_alone(&error) => self.alone(node).await,
-            Err(error) => Err(ApiError::other(format!("{} {node}", T::KIND), error)),
-        }
+        let shared = self.shared.of(node).await;
+        let found = match shared {
+            Ok((Answer::Found(object), begun)) => (Some(object), begun),
+            Ok((Answer::Absent, begun)) => (None, begun),
+            Ok((Answer::Unknown, _)) => return self.reader.alone(node).await,
+            Err(error) if is_answered_alone(&error) => return self.reader.alone(node).await,
+            Err(error) => return Err(ApiError::other(format!("{} {node}", T::KIND), error)),
+        };
+        let (found, begun) = found;
+        Ok(LiveRead { found, begun })
+    }
+}
+
+// === impl Reader ===
+
+impl Reader {
+    /// Whether the next list answers about this Node.
+    fn is_shared<T: OfNode>(&self, node: &str) -> bool {
+        let nodes = self.nodes.load(Ordering::Relaxed);
+        let (source, extent) = {
+            let mut choice = self.choice.lock();
+            let source = choice.choose(node, nodes, clock::monotonic_now());
+            (source, choice.extent(nodes))
+        };
+        let is_listed = extent == Extent::All || self.labels.lock().value(node).is_some();
+        source == Source::Shared && is_listed
     }
 
     /// Reads it by a call of its own.
-    async fn alone(&self, node: &str) -> Result<LiveRead<T>, ApiError> {
+    async fn alone<T: OfNode>(&self, node: &str) -> Result<LiveRead<T>, ApiError> {
         let what = format!("{} {node}", T::KIND);
         let _permit = self.calls.acquire().await?;
         let (begun, asked) = (clock::monotonic_now(), Instant::now());
@@ -188,7 +248,127 @@ impl<T: OfNode> NodeReads<T> {
             self.choice.lock().read_node(Size { objects: 1, bytes });
             T::read(wire).1
         });
+        if T::SUBJECT == Subject::Nodes {
+            let mut labels = self.labels.lock();
+            match &found {
+                Some(object) => labels.seen(node, object.hostname()),
+                None => labels.forget(node),
+            }
+        }
         Ok(LiveRead { found, begun })
+    }
+
+    /// Answers about these names by one list, or by as many as their labels take; about a single one by a call of its own.
+    async fn shared<T: OfNode>(
+        &self,
+        names: BTreeSet<String>,
+    ) -> Result<BTreeMap<String, Answer<T>>, ApiError> {
+        if let (1, Some(name)) = (names.len(), names.first()) {
+            let found = self.alone(name).await?.found;
+            let answer = Extent::All.answer(found);
+            return Ok(BTreeMap::from([(name.clone(), answer)]));
+        }
+        let nodes = self.nodes.load(Ordering::Relaxed);
+        let extent = self.choice.lock().extent(nodes);
+        let asked = Instant::now();
+        let (listed, calls) = match extent {
+            Extent::All => (self.all(names).await, None),
+            Extent::Named => {
+                let selectors = self.labels.lock().selectors(&names);
+                let calls = selectors.len();
+                (self.named(names, selectors).await, Some(calls))
+            }
+        };
+        self.calls.record_answer(&listed);
+        let took = match &listed {
+            Ok((_, size)) => {
+                self.refused.store(false, Ordering::Relaxed);
+                let mut choice = self.choice.lock();
+                match calls {
+                    None => choice.listed_all(*size, asked.elapsed()),
+                    Some(calls) => choice.listed_named(calls, *size, asked.elapsed()),
+                }
+            }
+            Err(error) => {
+                self.choice.lock().failed(clock::monotonic_now());
+                let is_refused = error.is_forbidden();
+                // Each minute it is tried again.
+                if !is_refused || !self.refused.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(%error, "a shared list failed; each is read by a call of its own for a minute");
+                }
+                asked.elapsed()
+            }
+        };
+        if T::SUBJECT == Subject::Nodes {
+            self.calls.record_load(&listed, took);
+        }
+        let (found, _) = listed?;
+        let answers = found.into_iter();
+        Ok(answers
+            .map(|(name, found)| (name, extent.answer(found)))
+            .collect())
+    }
+
+    /// Lists all objects of the kind, and keeps those that are asked for.
+    async fn all<T: OfNode>(&self, names: BTreeSet<String>) -> Result<Listed<T>, ApiError> {
+        let (page, most) = {
+            let choice = self.choice.lock();
+            (choice.page(), choice.most())
+        };
+        let list = PagedList {
+            what: &format!("{}s of all nodes", T::KIND),
+            path: &T::path(),
+            params: ListParams::default().limit(u32::try_from(page).unwrap_or(u32::MAX)),
+            most,
+            limit: LIST_TIMEOUT,
+        };
+        pages::list(&self.client, list, names, keep).await
+    }
+
+    /// Lists the Nodes that these select, and keeps those that are asked for.
+    async fn named<T: OfNode>(
+        &self,
+        names: BTreeSet<String>,
+        selectors: Vec<String>,
+    ) -> Result<Listed<T>, ApiError> {
+        let limit = (self.choice.lock()).limit(self.nodes.load(Ordering::Relaxed));
+        let lists = selectors.into_iter().map(|selector| {
+            let names = names.clone();
+            async move {
+                let mut params = ListParams::default().labels(&selector);
+                params.limit = limit.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
+                let list = PagedList {
+                    what: &format!("{}s by hostname", T::KIND),
+                    path: &T::path(),
+                    params,
+                    most: MOST_NAMED,
+                    limit: LIST_TIMEOUT,
+                };
+                pages::list(&self.client, list, names, keep::<T>).await
+            }
+        });
+        let none = names.iter().map(|name| (name.clone(), None)).collect();
+        let lists = stream::iter(lists).buffer_unordered(CONCURRENT);
+        let add = |(mut all, sum): Listed<T>, (one, size): Listed<T>| {
+            all.extend(one.into_iter().filter(|(_, found)| found.is_some()));
+            let size = Size {
+                objects: sum.objects.saturating_add(size.objects),
+                bytes: sum.bytes.saturating_add(size.bytes),
+            };
+            std::future::ready(Ok((all, size)))
+        };
+        lists.try_fold((none, Size::default()), add).await
+    }
+}
+
+/// What a list has shown of each name that is asked about.
+type Listed<T> = (BTreeMap<String, Option<T>>, Size);
+
+/// Keeps an object whose name is asked about, whatever it was selected by.
+fn keep<T: OfNode>(wire: T::Wire, answers: &mut Answers<Option<T>>) {
+    let (name, object) = T::read(wire);
+    if let Some(of) = answers.of(&name) {
+        *of = Some(object);
     }
 }
 
@@ -202,62 +382,6 @@ fn is_answered_alone(error: &ApiError) -> bool {
         ApiError::Kube { .. } => error.is_answer() && error.put_off().is_none(),
         ApiError::NotLeader { .. } | ApiError::Other { .. } => true,
     }
-}
-
-/// Lists all objects of the kind, and keeps those that are asked for.
-fn list_of_all<T: OfNode>(
-    client: &Client,
-    calls: &Arc<Calls>,
-    choice: &Arc<Mutex<ListChoice>>,
-) -> List<Option<T>> {
-    let (client, calls, choice) = (client.clone(), calls.clone(), choice.clone());
-    let refused = Arc::new(AtomicBool::new(false));
-    Arc::new(move |names| {
-        let (client, calls, choice) = (client.clone(), calls.clone(), choice.clone());
-        let refused = refused.clone();
-        let list = async move {
-            let (page, most) = {
-                let choice = choice.lock();
-                (choice.page(), choice.most())
-            };
-            let list = PagedList {
-                what: &format!("{}s of all nodes", T::KIND),
-                path: &T::path(),
-                params: ListParams::default().limit(u32::try_from(page).unwrap_or(u32::MAX)),
-                most,
-                limit: LIST_TIMEOUT,
-            };
-            let keep = |wire: T::Wire, answers: &mut Answers<Option<T>>| {
-                let (name, object) = T::read(wire);
-                if let Some(of) = answers.of(&name) {
-                    *of = Some(object);
-                }
-            };
-            let asked = Instant::now();
-            let listed = pages::list(&client, list, names, keep).await;
-            calls.record_answer(&listed);
-            let took = match &listed {
-                Ok((_, size)) => {
-                    refused.store(false, Ordering::Relaxed);
-                    choice.lock().listed_all(*size, asked.elapsed())
-                }
-                Err(error) => {
-                    choice.lock().failed(clock::monotonic_now());
-                    let is_refused = error.is_forbidden();
-                    // Each minute it is tried again.
-                    if !is_refused || !refused.swap(true, Ordering::Relaxed) {
-                        tracing::warn!(%error, "a shared list failed; each is read by a call of its own for a minute");
-                    }
-                    asked.elapsed()
-                }
-            };
-            if T::SUBJECT == Subject::Nodes {
-                calls.record_load(&listed, took);
-            }
-            listed.map(|(answers, _)| answers)
-        };
-        list.boxed()
-    })
 }
 
 #[cfg(test)]

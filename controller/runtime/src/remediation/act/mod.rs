@@ -148,12 +148,9 @@ pub(super) async fn carry_out(
         Command::Release => {
             let host = host_of(scope, host)?;
             // The agent finds a hold by the name of its host too, so the endpoint may be gone.
-            let endpoint = scope
-                .context
-                .endpoints
-                .read(&host)
-                .await?
-                .unwrap_or_default();
+            let endpoints = &scope.context.endpoints;
+            let endpoint = endpoints.kept_or_read(memory, &host).await?;
+            let endpoint = endpoint.unwrap_or_default();
             let released = scope
                 .context
                 .commands

@@ -19,6 +19,10 @@ pub enum Breakage {
     AbsenceRemembered,
     /// A Lease counts as it was in the list before.
     LeaseRemembered,
+    /// A Node that a list by label lacks counts as absent.
+    UnselectedIsAbsent,
+    /// A Node answers for the one whose label it has.
+    LabelIsName,
 }
 
 impl OnPurpose for Breakage {
@@ -30,6 +34,8 @@ impl OnPurpose for Breakage {
         Self::QuestionForgotten,
         Self::AbsenceRemembered,
         Self::LeaseRemembered,
+        Self::UnselectedIsAbsent,
+        Self::LabelIsName,
     ];
 
     fn words(self) -> &'static str {
@@ -41,6 +47,8 @@ impl OnPurpose for Breakage {
             Self::QuestionForgotten => "a question during a list of pods is forgotten",
             Self::AbsenceRemembered => "a Node that the list before lacked is absent",
             Self::LeaseRemembered => "a Lease is not renewed since the list before",
+            Self::UnselectedIsAbsent => "a Node that a list by label lacks is absent",
+            Self::LabelIsName => "a Node answers for the one whose label it has",
         }
     }
 

@@ -1,8 +1,9 @@
-//! Lists that several remediations share, of pods, or of Nodes with their Leases: two Nodes, and the real decisions
-//! [`rackhand_core::watches::shared_list::SharedList`] and [`rackhand_core::watches::shared_list::Answers`].
+//! Lists that several remediations share, of pods, of Nodes with their Leases, or of the Nodes that a label selects: two
+//! Nodes, and the real decisions [`rackhand_core::watches::shared_list::SharedList`],
+//! [`rackhand_core::watches::shared_list::Answers`] and [`rackhand_core::watches::named_list::Extent`].
 //!
-//! Pods are bound and leave at any time; Nodes are deleted and register, and their Leases are renewed. Each Node is asked
-//! about again and again. A list has a page for each of them, all as they were when it began, which arrive later, or fail,
+//! Pods are bound and leave at any time; Nodes are deleted and register, their Leases are renewed, and they are given the
+//! label of each other. Each Node is asked about again and again. A list has a page for each of them, all as they were when it began, which arrive later, or fail,
 //! and a caller may give up. Restated here is what runs one list at a time and hands out its answers.
 
 use stateright::Property;
@@ -21,7 +22,7 @@ impl Small for World {
     const NAME: &'static str = "lists";
 
     fn first(budget: u8) -> Vec<Self> {
-        let subjects = [Subject::Pods, Subject::Nodes];
+        let subjects = [Subject::Pods, Subject::Nodes, Subject::Named];
         subjects.map(|of| Self::new(of, budget)).into()
     }
 
@@ -58,6 +59,10 @@ impl Small for World {
             Property::sometimes("a Node is absent by a list", |_, w: &World| {
                 w.of == Subject::Nodes && w.absent
             }),
+            Property::sometimes(
+                "a Node that a label does not select is read",
+                |_, w: &World| w.of == Subject::Named && w.unselected,
+            ),
         ]
     }
 }

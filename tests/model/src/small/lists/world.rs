@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rackhand_core::watches::shared_list::{Answers, SharedList};
+use rackhand_core::watches::{
+    named_list::{Answer, Extent},
+    shared_list::{Answers, SharedList},
+};
 
 use super::Breakage;
 use crate::time::NOW;
@@ -21,6 +24,17 @@ pub enum Subject {
     Pods,
     /// Nodes with their Leases.
     Nodes,
+    /// The Nodes that are asked about, selected by a label which usually is their name.
+    Named,
+}
+
+impl Subject {
+    fn extent(self) -> Extent {
+        match self {
+            Self::Pods | Self::Nodes => Extent::All,
+            Self::Named => Extent::Named,
+        }
+    }
 }
 
 /// What may happen.
@@ -28,8 +42,10 @@ pub enum Subject {
 pub enum Action {
     /// A pod is bound to a Node, or leaves it; a Node registers, or is deleted.
     Change(usize),
-    /// The Lease of a Node is renewed.
+    /// The Lease of a Node is renewed, or it is changed otherwise.
     Renew(usize),
+    /// A Node gets the label of the other one, or its own again.
+    Relabel(usize),
     /// A Node is asked about.
     Ask(usize),
     /// The next list begins: it shows this moment.
@@ -59,6 +75,8 @@ struct Seen {
     is_there: bool,
     /// How often its Lease was renewed.
     renewals: u8,
+    /// Whether its label is that of the other Node.
+    has_other_label: bool,
 }
 
 /// A question that is not answered yet, and what has been true at some time since.
@@ -100,6 +118,8 @@ pub struct World {
     pub(super) shared: bool,
     /// Whether something was absent by an answer.
     pub(super) absent: bool,
+    /// Whether a list did not tell of a Node, so that it is read by a call of its own.
+    pub(super) unselected: bool,
     pub(super) wrong: Option<Wrong>,
 }
 
@@ -112,6 +132,7 @@ impl World {
         let there = Seen {
             is_there: true,
             renewals: 0,
+            has_other_label: false,
         };
         Self {
             of,
@@ -124,6 +145,7 @@ impl World {
             budget,
             shared: false,
             absent: false,
+            unselected: false,
             wrong: None,
         }
     }
@@ -141,8 +163,11 @@ impl World {
         for node in 0..COUNT {
             if self.changes > 0 {
                 all.push(Action::Change(node));
-                if self.of == Subject::Nodes && self.now[node].is_there {
+                if self.of != Subject::Pods && self.now[node].is_there {
                     all.push(Action::Renew(node));
+                }
+                if self.of == Subject::Named {
+                    all.push(Action::Relabel(node));
                 }
             }
             all.push(match self.questions[node] {
@@ -178,6 +203,10 @@ impl World {
                 self.changes -= 1;
                 self.now[node].renewals += 1;
             }
+            Action::Relabel(node) => {
+                self.changes -= 1;
+                self.now[node].has_other_label ^= true;
+            }
             Action::Ask(node) => self.ask(node, breakage),
             Action::Begin => self.begin(),
             Action::Page => self.page(breakage),
@@ -207,7 +236,9 @@ impl World {
         {
             running.names.insert(name(node));
         }
-        let Seen { is_there, renewals } = self.now[node];
+        let Seen {
+            is_there, renewals, ..
+        } = self.now[node];
         self.questions[node] = Some(Question {
             of_running: is_joined,
             was_there: is_there,
@@ -238,9 +269,26 @@ impl World {
         if breakage == Some(Breakage::EarlierListCounts) && node == 0 {
             running.answers = Answers::about(running.names.clone());
         }
-        let Seen { is_there, renewals } = running.seen[node];
-        if let Some(of) = running.answers.of(&name(node))
-            && is_there
+        let Seen {
+            is_there,
+            renewals,
+            has_other_label,
+        } = running.seen[node];
+        let label = match has_other_label {
+            true => name(COUNT - 1 - node),
+            false => name(node),
+        };
+        let is_shown = is_there
+            && match self.of.extent() {
+                Extent::All => true,
+                Extent::Named => running.names.contains(&label),
+            };
+        let answers_for = match breakage {
+            Some(Breakage::LabelIsName) => label,
+            _ => name(node),
+        };
+        if let Some(of) = running.answers.of(&answers_for)
+            && is_shown
         {
             *of = Some(renewals);
         }
@@ -301,12 +349,23 @@ impl World {
                     _ => found.map(|_| before.renewals),
                 };
             }
-            answered += 1;
-            let wrong = match found {
-                None => (!question.was_absent).then_some(Wrong::Absent),
-                Some(_) if !question.was_there => Some(Wrong::There),
-                Some(renewals) => (renewals < question.renewals).then_some(Wrong::NotRenewed),
+            let extent = match breakage {
+                Some(Breakage::UnselectedIsAbsent) => Extent::All,
+                _ => self.of.extent(),
             };
+            let wrong = match extent.answer(found) {
+                Answer::Unknown => {
+                    // It is read by a call of its own.
+                    self.unselected = true;
+                    continue;
+                }
+                Answer::Absent => (!question.was_absent).then_some(Wrong::Absent),
+                Answer::Found(_) if !question.was_there => Some(Wrong::There),
+                Answer::Found(renewals) => {
+                    (renewals < question.renewals).then_some(Wrong::NotRenewed)
+                }
+            };
+            answered += 1;
             self.wrong = self.wrong.or(wrong);
             self.absent |= found.is_none();
         }

@@ -1,6 +1,6 @@
 //! Nodes and Leases that several remediations ask for at the same time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
 use http::StatusCode;
@@ -24,6 +24,8 @@ enum Fault {
 /// An API server with Nodes and their Leases, one in each page of a list.
 struct Cluster {
     nodes: Mutex<BTreeSet<String>>,
+    /// The labels of the Nodes that have another one than their name.
+    labels: Mutex<BTreeMap<String, &'static str>>,
     /// The Nodes as they were when their last list began.
     listed: Mutex<Vec<String>>,
     fault: Mutex<Fault>,
@@ -39,6 +41,7 @@ impl Cluster {
     fn of(nodes: &[&str]) -> (Arc<Self>, WorkloadClient) {
         let cluster = Arc::new(Self {
             nodes: Mutex::new(nodes.iter().map(|name| (*name).to_owned()).collect()),
+            labels: Mutex::default(),
             listed: Mutex::default(),
             fault: Mutex::new(Fault::None),
             gate: Semaphore::new(1000),
@@ -64,9 +67,21 @@ impl Cluster {
         if last != kind {
             self.asked.lock().push(format!("get {kind} {last}"));
             return match self.nodes.lock().contains(last) {
-                true => (StatusCode::OK, object(kind, last)),
+                true => (StatusCode::OK, self.object(kind, last)),
                 false => absent(last),
             };
+        }
+        if let Some(selected) = selected(&asked.query) {
+            self.asked
+                .lock()
+                .push(format!("select {}", selected.join(",")));
+            let nodes = self.nodes.lock();
+            let has_label = |name: &&String| selected.contains(&self.label(name));
+            let items = nodes.iter().filter(has_label);
+            let items: Vec<Value> = items.map(|name| self.object(kind, name)).collect();
+            assert!(!asked.query.contains("limit="), "{}", asked.query);
+            let list = json!({ "metadata": { "resourceVersion": "9" }, "items": items });
+            return (StatusCode::OK, list);
         }
         let verb = ["list", "page"][usize::from(next.is_some())];
         self.asked.lock().push(format!("{verb} {kind}"));
@@ -92,11 +107,31 @@ impl Cluster {
             false => String::new(),
         };
         let items: Vec<Value> = (all.get(place).iter())
-            .map(|name| object(kind, name))
+            .map(|name| self.object(kind, name))
             .collect();
         let list =
             json!({ "metadata": { "resourceVersion": "9", "continue": next }, "items": items });
         (StatusCode::OK, list)
+    }
+
+    fn label(&self, name: &str) -> String {
+        let labels = self.labels.lock();
+        labels
+            .get(name)
+            .map_or_else(|| name.to_owned(), ToString::to_string)
+    }
+
+    fn object(&self, kind: &str, name: &str) -> Value {
+        match kind {
+            "nodes" => json!({ "metadata": {
+                "name": name, "uid": format!("uid-{name}"), "resourceVersion": "7",
+                "labels": { "kubernetes.io/hostname": self.label(name) },
+            }}),
+            _ => json!({
+                "metadata": { "name": name, "namespace": "kube-node-lease" },
+                "spec": { "renewTime": format!("2026-01-01T00:00:0{}.000000Z", name.len()), "leaseDurationSeconds": 40 },
+            }),
+        }
     }
 
     /// The calls since the last question, sorted.
@@ -107,16 +142,16 @@ impl Cluster {
     }
 }
 
-fn object(kind: &str, name: &str) -> Value {
-    match kind {
-        "nodes" => {
-            json!({ "metadata": { "name": name, "uid": format!("uid-{name}"), "resourceVersion": "7" } })
-        }
-        _ => json!({
-            "metadata": { "name": name, "namespace": "kube-node-lease" },
-            "spec": { "renewTime": format!("2026-01-01T00:00:0{}.000000Z", name.len()), "leaseDurationSeconds": 40 },
-        }),
-    }
+/// The values of a selector by hostname.
+fn selected(query: &str) -> Option<Vec<String>> {
+    let selector = query
+        .split('&')
+        .find_map(|p| p.strip_prefix("labelSelector="))?;
+    let list = selector
+        .strip_prefix("kubernetes.io%2Fhostname+in+%28")
+        .and_then(|rest| rest.strip_suffix("%29"));
+    let list = list.unwrap_or_else(|| panic!("{selector}"));
+    Some(list.split("%2C").map(str::to_owned).collect())
 }
 
 fn absent(name: &str) -> (StatusCode, Value) {
@@ -153,23 +188,71 @@ async fn f12_nodes_and_leases_that_many_ask_for_come_from_one_list() {
     // Who asks alone waits for no list.
     assert_eq!(ask(&client, &["a"]).await, [found("a")]);
     assert_eq!(cluster.calls(), ["get leases a", "get nodes a"]);
-    // The first one may begin a list; all others share it or the next one.
+    // The first one is asked for at once, and all others share the next list.
     let gone = ["x0", "x1", "x2", "x3", "x4"];
     let names: Vec<&str> = ["b", "c", "a"].into_iter().chain(gone).collect();
     let read = ask(&client, &names).await;
     assert_eq!(read[..3], ["b", "c", "a"].map(found));
     assert!(read[3..].iter().all(|read| *read == Ok(None)), "{read:?}");
-    let calls = cluster.calls();
-    let count = |call: &str| calls.iter().filter(|one| *one == call).count();
-    for kind in ["nodes", "leases"] {
-        let lists = count(&format!("list {kind}"));
-        assert!((1..=2).contains(&lists), "{calls:?}");
-        assert_eq!(count(&format!("page {kind}")), 2 * lists, "{calls:?}");
-    }
-    assert!(
-        !calls.iter().any(|call| call.starts_with("get ")),
-        "{calls:?}"
-    );
+    let expected = [
+        "get leases b",
+        "get nodes b",
+        "list leases",
+        "list nodes",
+        "page leases",
+        "page leases",
+        "page nodes",
+        "page nodes",
+    ];
+    assert_eq!(cluster.calls(), expected);
+}
+
+#[tokio::test]
+async fn f12_nodes_that_are_asked_for_at_once_are_selected_by_label() {
+    let (cluster, client) = Cluster::of(&["a", "b", "c", "d", "e"]);
+    client.served_by("1", "34");
+    cluster.labels.lock().extend([
+        ("c".to_owned(), "c.hall"),
+        // It is not asked for, whatever it says that it is.
+        ("e".to_owned(), "b"),
+        ("f".to_owned(), "f.hall"),
+    ]);
+    assert_eq!(ask(&client, &["a"]).await, [found("a")]);
+    cluster.calls();
+    let names = ["a", "b", "c", "d", "x"];
+    let nodes_of = |calls: Vec<String>| -> Vec<String> {
+        let calls = calls.into_iter();
+        calls.filter(|call| !call.contains("leases")).collect()
+    };
+    let expected = [found("a"), found("b"), found("c"), found("d"), Ok(None)];
+    assert_eq!(ask(&client, &names).await, expected);
+    // What the selector does not find is read: its label is another one, or it is absent.
+    let calls = [
+        "get nodes a",
+        "get nodes c",
+        "get nodes x",
+        "select b,c,d,x",
+    ];
+    assert_eq!(nodes_of(cluster.calls()), calls);
+    // The label is known now. One that has changed is seen by the next reading.
+    cluster.labels.lock().insert("d".to_owned(), "d.hall");
+    assert_eq!(ask(&client, &names[..4]).await, expected[..4]);
+    let calls = ["get nodes a", "get nodes d", "select b,c.hall,d"];
+    assert_eq!(nodes_of(cluster.calls()), calls);
+    // By one that no selector can name it is never selected.
+    cluster.labels.lock().insert("d".to_owned(), "d),a in (e");
+    cluster.nodes.lock().remove("b");
+    ask(&client, &names[..4]).await;
+    cluster.calls();
+    let read = ask(&client, &names[..4]).await;
+    assert_eq!(read, [found("a"), Ok(None), found("c"), found("d")]);
+    let calls = [
+        "get nodes a",
+        "get nodes b",
+        "get nodes d",
+        "select b,c.hall",
+    ];
+    assert_eq!(nodes_of(cluster.calls()), calls);
 }
 
 #[tokio::test]
@@ -177,7 +260,7 @@ async fn f12_node_list_does_not_answer_who_asks_after_it_began() {
     let (cluster, client) = Cluster::of(&["a", "b"]);
     ask(&client, &["a"]).await;
     cluster.gate.forget_permits(1000);
-    let early = ask(&client, &["b"]);
+    let early = ask(&client, &["b", "a", "x"]);
     let late = async {
         while !cluster.asked.lock().contains(&"list nodes".to_owned()) {
             tokio::task::yield_now().await;
@@ -189,7 +272,7 @@ async fn f12_node_list_does_not_answer_who_asks_after_it_began() {
         tokio::join!(asked, let_go).0
     };
     let (early, late) = tokio::join!(early, late);
-    assert_eq!(early, [found("b")]);
+    assert_eq!(early, [found("b"), found("a"), Ok(None)]);
     assert_eq!(late, [found("new")]);
 }
 
@@ -214,9 +297,10 @@ async fn l1_who_may_not_list_reads_each_node_for_a_minute() {
     let (cluster, client) = Cluster::of(&["a", "b", "c"]);
     *cluster.fault.lock() = Fault::Refused(StatusCode::FORBIDDEN);
     ask(&client, &["a"]).await;
-    let read = ask(&client, &["b", "c"]).await;
-    assert_eq!(read, [found("b"), found("c")]);
-    cluster.calls();
+    let read = ask(&client, &["b", "c", "a"]).await;
+    assert_eq!(read, [found("b"), found("c"), found("a")]);
+    let calls = cluster.calls();
+    assert!(calls.contains(&"list nodes".to_owned()), "{calls:?}");
     let read = ask(&client, &["a", "b", "c"]).await;
     assert_eq!(read, ["a", "b", "c"].map(found));
     let calls = cluster.calls();
@@ -233,7 +317,9 @@ async fn busy_api_server_is_not_asked_again_for_each_caller() {
     *cluster.fault.lock() = Fault::Refused(StatusCode::TOO_MANY_REQUESTS);
     ask(&client, &["a"]).await;
     cluster.calls();
-    let read = ask(&client, &["b"]).await;
-    assert!(read[0].is_err(), "{read:?}");
-    assert_eq!(cluster.calls(), ["list leases", "list nodes"]);
+    let read = ask(&client, &["b", "c", "a"]).await;
+    assert_eq!(read[0], found("b"));
+    assert!(read[1].is_err() && read[2].is_err(), "{read:?}");
+    let calls = ["get leases b", "get nodes b", "list leases", "list nodes"];
+    assert_eq!(cluster.calls(), calls);
 }
