@@ -29,7 +29,7 @@ use crate::{
 /// small API server can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Creation and deletion of remediations.
+    /// Creation and deletion of remediations, and conditions on which checks and owners act.
     Checks,
     /// State and actions of running remediations.
     Remediation,

@@ -99,7 +99,8 @@ impl RemediationLoop {
         }
     }
 
-    pub(super) async fn run(mut self, stop: CancellationToken) {
+    // Boxed, because a future has an argument twice: as it came, and as it is used.
+    pub(super) async fn run(mut self: Box<Self>, stop: CancellationToken) {
         let mut ended = false;
         loop {
             let run_once = tokio::select! {
@@ -124,9 +125,13 @@ impl RemediationLoop {
                 let failures = self.memory.shell.failures;
                 log_failure(&self.scope.id, &error, failures);
                 if failures == FAILURES_TOLD {
-                    self.recorder
-                        .report_failure(&self.recording, &mut self.memory, self.until, &error)
-                        .await;
+                    let reported = self.recorder.report_failure(
+                        &self.recording,
+                        &mut self.memory,
+                        self.until,
+                        &error,
+                    );
+                    Box::pin(reported).await;
                 }
             }
             let stopped = match pace {
@@ -165,7 +170,7 @@ impl RemediationLoop {
                 self.scope.context.unbegun.lock().insert(uid);
             }
             // Last, because many may wait for this.
-            remediation_state::delete_record(&self.recording).await;
+            Box::pin(remediation_state::delete_record(&self.recording)).await;
         }
     }
 

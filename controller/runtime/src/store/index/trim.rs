@@ -65,7 +65,9 @@ pub(super) fn trim(kind: Kind, object: &mut DynamicObject) {
         Kind::RemediationState => {
             let state = object.data.pointer_mut("/spec/state");
             if let Some(state) = state.filter(|state| state.is_object()) {
-                *state = Value::String(state.to_string());
+                let mut text = state.to_string();
+                text.shrink_to_fit();
+                *state = Value::String(text);
             }
         }
         _ => {}
