@@ -3,11 +3,18 @@
 //! Checks leadership immediately before each write, applies a timeout, counts it (F7), and limits the writes
 //! in flight. Never retries: the caller observes and decides again.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use futures::{FutureExt, future::join_all};
 use tokio::{
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{Notify, Semaphore, mpsc, oneshot},
     task::JoinSet,
 };
 
@@ -17,10 +24,12 @@ use crate::{
 };
 
 /// Priority class of a write. Each class has its own limit, so that in a failure of a whole rack status and
-/// Events do not delay the creation of remediations, and neither delays running remediations.
+/// Events do not delay the creation of remediations, and neither delays running remediations. While remediations are
+/// created or deleted, reports are written one at a time: those of thousands of Machines would take a large part of what a
+/// small API server can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Creation and deletion of remediations.
+    /// Creation and deletion of remediations, and conditions on which checks and owners act.
     Checks,
     /// State and actions of running remediations.
     Remediation,
@@ -41,6 +50,42 @@ impl Lane {
     }
 }
 
+/// Writes of [`Lane::Checks`] that wait or are in flight.
+#[derive(Default)]
+struct Urgent {
+    writes: AtomicUsize,
+    none: Notify,
+}
+
+/// One of them, until it is dropped.
+struct UrgentWrite(Arc<Urgent>);
+
+impl Urgent {
+    fn begin(self: &Arc<Self>) -> UrgentWrite {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        UrgentWrite(self.clone())
+    }
+
+    /// Waits until there are none.
+    async fn none(&self) {
+        loop {
+            let changed = self.none.notified();
+            if self.writes.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Drop for UrgentWrite {
+    fn drop(&mut self) {
+        if self.0.writes.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.none.notify_waiters();
+        }
+    }
+}
+
 type Job = Box<dyn FnOnce(Leader) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 /// A handle to the writer for one class of writes.
@@ -48,6 +93,7 @@ type Job = Box<dyn FnOnce(Leader) -> Pin<Box<dyn Future<Output = ()> + Send>> + 
 pub(crate) struct Writer {
     lanes: Arc<[mpsc::Sender<Job>]>,
     lane: Lane,
+    urgent: Arc<Urgent>,
     metrics: LeaderMetrics,
 }
 
@@ -58,16 +104,19 @@ impl Writer {
         metrics: LeaderMetrics,
         lane: Lane,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let urgent = Arc::<Urgent>::default();
         let (lanes, running): (Vec<_>, Vec<_>) = Lane::ALL
             .map(|lane| {
                 let (jobs, waiting) = mpsc::channel(lane.places());
-                (jobs, run(leader.clone(), waiting, lane.places()))
+                let before = (lane == Lane::Reports).then(|| urgent.clone());
+                (jobs, run(leader.clone(), waiting, lane.places(), before))
             })
             .into_iter()
             .unzip();
         let writer = Self {
             lanes: lanes.into(),
             lane,
+            urgent,
             metrics,
         };
         (writer, join_all(running).map(drop))
@@ -94,6 +143,7 @@ impl Writer {
         Fut: Future<Output = Result<T, kube::Error>> + Send + 'static,
     {
         let what = what.into();
+        let _urgent = (self.lane == Lane::Checks).then(|| self.urgent.begin());
         let (reply, answer) = oneshot::channel();
         let asked = what.clone();
         let job: Job = Box::new(move |leader| {
@@ -120,13 +170,22 @@ impl Writer {
     }
 }
 
-async fn run(leader: Leader, mut waiting: mpsc::Receiver<Job>, places: usize) {
+/// Carries out writes, `places` at a time; one at a time while there are others `before` them.
+async fn run(
+    leader: Leader,
+    mut waiting: mpsc::Receiver<Job>,
+    places: usize,
+    before: Option<Arc<Urgent>>,
+) {
     let places = Arc::new(Semaphore::new(places));
     let mut running = JoinSet::new();
     loop {
         tokio::select! {
             job = waiting.recv() => {
                 let Some(job) = job else { break };
+                if let Some(before) = &before {
+                    give_way(before, &mut running).await;
+                }
                 let Ok(place) = places.clone().acquire_owned().await else { break };
                 let leader = leader.clone();
                 running.spawn(async move {
@@ -138,4 +197,82 @@ async fn run(leader: Leader, mut waiting: mpsc::Receiver<Job>, places: usize) {
         }
     }
     while running.join_next().await.is_some() {}
+}
+
+/// Waits until there is no write `before`, or none of those that run is left.
+async fn give_way(before: &Urgent, running: &mut JoinSet<()>) {
+    let done = async { while running.join_next().await.is_some() {} };
+    tokio::select! {
+        () = before.none() => {}
+        () = done => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{leader::fixture::Leading, store::fake_api::Objects};
+
+    /// How many writes are in flight, and the most that were.
+    #[derive(Default)]
+    struct InFlight {
+        now: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    impl InFlight {
+        /// A write that takes a second.
+        async fn write(self: Arc<Self>) -> Result<(), kube::Error> {
+            let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+            self.most.fetch_max(now, Ordering::Relaxed);
+            sleep(Duration::from_secs(1)).await;
+            self.now.fetch_sub(1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    fn send(writer: &Writer, lane: Lane, writes: usize, counted: &Arc<InFlight>) -> JoinSet<()> {
+        let mut sent = JoinSet::new();
+        for _ in 0..writes {
+            let (writer, counted) = (writer.on(lane), counted.clone());
+            sent.spawn(async move {
+                let written = writer.write("test", "a write", || counted.write()).await;
+                written.unwrap();
+            });
+        }
+        sent
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_are_written_one_at_a_time_while_remediations_are_created() {
+        let leading = Leading::start(&Objects::default().client()).await;
+        let writer = &leading.writer;
+        let [checks, reports] = [(); 2].map(|()| Arc::<InFlight>::default());
+        // Two seconds of creations, beside reports without end.
+        let begun = tokio::time::Instant::now();
+        let creations = send(writer, Lane::Checks, 2 * Lane::Checks.places(), &checks);
+        tokio::task::yield_now().await;
+        let shown = send(
+            writer,
+            Lane::Reports,
+            2 + 4 * Lane::Reports.places(),
+            &reports,
+        );
+        sleep(Duration::from_millis(1_500)).await;
+        assert_eq!(reports.most.load(Ordering::Relaxed), 1);
+        creations.join_all().await;
+        assert_eq!(begun.elapsed(), Duration::from_secs(2));
+        // None starves, and all of them use all places afterwards.
+        shown.join_all().await;
+        assert_eq!(reports.most.load(Ordering::Relaxed), Lane::Reports.places());
+        assert!(
+            begun.elapsed() <= Duration::from_secs(7),
+            "{:?}",
+            begun.elapsed()
+        );
+    }
 }

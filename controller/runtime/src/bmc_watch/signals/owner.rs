@@ -656,7 +656,7 @@ async fn write(
     };
     // It owns the condition of this signal and no other part of the status.
     let manager = format!("rackhand-signal-{}", signal.label().to_lowercase());
-    let writer = watch.writer.on(Lane::Reports);
+    let writer = watch.writer.on(Lane::Checks);
     let parts = (&writer, client, &*watch.index);
     let written = node_conditions::write(parts, (cluster, name), &manager, &new).await;
     if let Err(error) = &written {

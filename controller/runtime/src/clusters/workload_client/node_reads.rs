@@ -102,7 +102,8 @@ impl OfNode for Node {
         "/api/v1/nodes".into()
     }
 
-    fn read(wire: WireNode) -> (String, Self) {
+    fn read(mut wire: WireNode) -> (String, Self) {
+        wire.metadata.managed_fields = None;
         let status = wire.status.map(|status| NodeStatus {
             conditions: status.conditions,
             node_info: status.node_info,

@@ -46,7 +46,7 @@ pub(super) async fn back_up_node(
     scope
         .context
         .records
-        .change(scope, memory, NODE_BACKUP, saved)
+        .change(scope, memory, NODE_BACKUP, move || Ok(saved))
         .await
 }
 
@@ -116,7 +116,7 @@ pub(super) async fn restore_node(
     scope
         .context
         .records
-        .change(scope, memory, NODE_BACKUP, Value::Null)
+        .change(scope, memory, NODE_BACKUP, || Ok(Value::Null))
         .await
 }
 

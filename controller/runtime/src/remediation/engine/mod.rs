@@ -99,12 +99,14 @@ impl RemediationLoop {
         }
     }
 
-    pub(super) async fn run(mut self, stop: CancellationToken) {
+    // Boxed, because a future has an argument twice: as it came, and as it is used.
+    pub(super) async fn run(mut self: Box<Self>, stop: CancellationToken) {
         let mut ended = false;
         loop {
             let run_once = tokio::select! {
                 () = stop.cancelled() => break,
-                run_once = self.run_once() => run_once,
+                // Boxed, so that a remediation that waits for a change takes no memory for an iteration.
+                run_once = Box::pin(self.run_once()) => run_once,
             };
             let (turn, error) = match run_once {
                 Ok(Iteration::Turn(turn)) => (turn, None),
@@ -123,9 +125,13 @@ impl RemediationLoop {
                 let failures = self.memory.shell.failures;
                 log_failure(&self.scope.id, &error, failures);
                 if failures == FAILURES_TOLD {
-                    self.recorder
-                        .report_failure(&self.recording, &mut self.memory, self.until, &error)
-                        .await;
+                    let reported = self.recorder.report_failure(
+                        &self.recording,
+                        &mut self.memory,
+                        self.until,
+                        &error,
+                    );
+                    Box::pin(reported).await;
                 }
             }
             let stopped = match pace {
@@ -164,47 +170,56 @@ impl RemediationLoop {
                 self.scope.context.unbegun.lock().insert(uid);
             }
             // Last, because many may wait for this.
-            remediation_state::delete_record(&self.recording).await;
+            Box::pin(remediation_state::delete_record(&self.recording)).await;
         }
     }
 
     pub(super) async fn run_once(&mut self) -> Result<Iteration, ReconcileError> {
         displayed_state::load(&self.recording, &mut self.memory)?;
-        remediation_state::load_state(&self.recording, &mut self.memory).await?;
+        let loaded = remediation_state::load_state(&self.recording, &mut self.memory);
+        Box::pin(loaded).await?;
         // Taken before the observation, which may take seconds: a cluster that answers slowly must
         // not make every reading of the BMC too old.
         let now = clock::monotonic_now();
-        self.recorder
-            .restore(&self.recording, &mut self.memory, now)
-            .await?;
+        let restored = self
+            .recorder
+            .restore(&self.recording, &mut self.memory, now);
+        Box::pin(restored).await?;
         if self.turn.is_some_and(|turn| turn.stands(now))
             && !self.is_deleted()
             && concurrency::still_waits_for_turn(&self.observing)
         {
             return Ok(Iteration::Turn(await_turn(now)));
         }
-        let seen = match self
+        // Boxed like each large part: what waits takes memory for the part in which it waits.
+        let observed = self
             .observer
-            .observe(&self.observing, &mut self.memory, now)
-            .await?
-        {
+            .observe(&self.observing, &mut self.memory, now);
+        let seen = match Box::pin(observed).await? {
             Ok(seen) => seen,
             Err(_) if self.memory.shell.rests_on_unread(None) => {
                 return Ok(Iteration::Turn(Turn::Again));
             }
             Err(reason) => {
-                let copied_at = self
-                    .recorder
-                    .report_reason(&self.recording, &mut self.memory, &reason, self.until, now)
-                    .await?;
+                let reported = self.recorder.report_reason(
+                    &self.recording,
+                    &mut self.memory,
+                    &reason,
+                    self.until,
+                    now,
+                );
+                let copied_at = Box::pin(reported).await?;
                 return Ok(Iteration::Turn(Turn::Wait(copied_at)));
             }
         };
-        let (observation, decision) = match self.decide(seen, now).await? {
-            Decided::Step(decided) => *decided,
+        let decided = match Box::pin(self.decide(seen, now)).await? {
+            Decided::Step(decided) => decided,
             Decided::Again => return Ok(Iteration::Turn(Turn::Again)),
-            Decided::AwaitTurn(observation) => return self.report_turn(*observation, now).await,
+            Decided::AwaitTurn(observation) => {
+                return Box::pin(self.report_turn(*observation, now)).await;
+            }
         };
+        let (observation, decision) = &*decided;
         self.until = self
             .memory
             .shell
@@ -214,7 +229,7 @@ impl RemediationLoop {
         self.scope
             .context
             .live
-            .put(&self.scope.id, self.facts(&observation));
+            .put(&self.scope.id, self.facts(observation));
         tracing::debug!(
             remediation = %self.scope.id,
             step = decision.state.step.label(),
@@ -225,11 +240,16 @@ impl RemediationLoop {
         match decision.next.clone() {
             Next::Write => {
                 let until = observation.step_until(&decision.state);
-                self.recorder
-                    .write_decision(&self.recording, &mut self.memory, &decision, until, now)
-                    .await?;
+                let written = self.recorder.write_decision(
+                    &self.recording,
+                    &mut self.memory,
+                    decision,
+                    until,
+                    now,
+                );
+                Box::pin(written).await?;
                 // An explanation never shows an older step than the object does.
-                let facts = self.facts(&observation);
+                let facts = self.facts(observation);
                 self.scope.context.live.put(&self.scope.id, facts);
                 Ok(Iteration::Turn(Turn::Again))
             }
@@ -249,8 +269,8 @@ impl RemediationLoop {
                     )?;
                 }
                 let with_copy = self.memory.copy_for_the_end.is_some();
-                let begun =
-                    act::carry_out(&self.acting, &mut self.memory, &command, &observation).await;
+                let begun = act::carry_out(&self.acting, &mut self.memory, &command, observation);
+                let begun = Box::pin(begun).await;
                 if let Err(ReconcileError::Failed(error)) = &begun {
                     let now = clock::monotonic_now();
                     let refusal = error.absent_webhook();
@@ -273,30 +293,27 @@ impl RemediationLoop {
                 Ok(Iteration::Turn(Turn::Did(command)))
             }
             Next::Wait(until) => {
-                let copied_at = self
-                    .recorder
-                    .report_reason(
-                        &self.recording,
-                        &mut self.memory,
-                        &decision.reason,
-                        self.until,
-                        now,
-                    )
-                    .await?;
+                let reported = self.recorder.report_reason(
+                    &self.recording,
+                    &mut self.memory,
+                    &decision.reason,
+                    self.until,
+                    now,
+                );
+                let copied_at = Box::pin(reported).await?;
                 let until = copied_at.map_or(until, |due| until.min(due));
                 Ok(Iteration::Turn(Turn::Wait(Some(until))))
             }
             Next::Done(outcome) => {
                 if !observation.object.deleting {
-                    self.recorder
-                        .report_reason(
-                            &self.recording,
-                            &mut self.memory,
-                            &decision.reason,
-                            None,
-                            now,
-                        )
-                        .await?;
+                    let reported = self.recorder.report_reason(
+                        &self.recording,
+                        &mut self.memory,
+                        &decision.reason,
+                        None,
+                        now,
+                    );
+                    Box::pin(reported).await?;
                 }
                 let state = self.memory.shell.state.as_ref();
                 let ended =

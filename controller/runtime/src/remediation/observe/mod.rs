@@ -137,7 +137,7 @@ impl Observer {
         memory: &mut Memory,
         now: Timestamp,
     ) -> Result<Result<Observed, Reason>, ReconcileError> {
-        let seen = self.observe_once(scope, memory, now).await?;
+        let seen = Box::pin(self.observe_once(scope, memory, now)).await?;
         let state = memory.shell.state.as_ref();
         let suffices = |seen: &Observed| {
             let decision = memory.shell.decide(&seen.observation, now);
@@ -145,7 +145,7 @@ impl Observer {
         };
         if seen.as_ref().is_ok_and(|seen| !suffices(seen)) {
             memory.shell.node.forget();
-            return self.observe_once(scope, memory, now).await;
+            return Box::pin(self.observe_once(scope, memory, now)).await;
         }
         Ok(seen)
     }

@@ -3,6 +3,8 @@
 //! A controller of another version may read it. One that knows fewer steps or reasons must not guess what
 //! was done, so it refuses a format that it does not know, before it reads anything else.
 
+use std::borrow::Cow;
+
 use rackhand_core::remediation::State;
 use serde_json::Value;
 
@@ -41,7 +43,18 @@ pub(super) fn encode(state: &State) -> Result<Value, serde_json::Error> {
     Ok(value)
 }
 
-/// The state of a stored form; `None` if there is none.
+/// The stored form as it is written; the index keeps it as text.
+///
+/// # Errors
+/// The text is none of a stored form.
+pub(super) fn as_written(stored: &Value) -> Result<Cow<'_, Value>, serde_json::Error> {
+    match stored {
+        Value::String(text) => serde_json::from_str(text).map(Cow::Owned),
+        tree => Ok(Cow::Borrowed(tree)),
+    }
+}
+
+/// The state of a stored form, or of its text; `None` if there is none.
 ///
 /// # Errors
 /// It is of a newer format, or cannot be parsed.
@@ -49,6 +62,7 @@ pub(super) fn decode(stored: Option<&Value>) -> Result<Option<State>, StateError
     let Some(stored) = stored.filter(|stored| !stored.is_null()) else {
         return Ok(None);
     };
+    let stored = as_written(stored)?;
     if let Some(found) = stored.get(FIELD)
         && found.as_u64().is_none_or(|found| found > FORMAT)
     {
@@ -56,7 +70,7 @@ pub(super) fn decode(stored: Option<&Value>) -> Result<Option<State>, StateError
             found: found.clone(),
         });
     }
-    Ok(Some(serde_json::from_value(stored.clone())?))
+    Ok(Some(serde_json::from_value(stored.into_owned())?))
 }
 
 #[cfg(test)]
@@ -74,6 +88,9 @@ mod tests {
         assert_eq!(decode(Some(&stored)).unwrap().as_ref(), Some(&state));
         stored["addedByALaterMinorVersion"] = json!(["x"]);
         assert_eq!(decode(Some(&stored)).unwrap().as_ref(), Some(&state));
+        let text = Value::String(stored.to_string());
+        assert_eq!(decode(Some(&text)).unwrap().as_ref(), Some(&state));
+        assert_eq!(*as_written(&text).unwrap(), stored);
         assert!(decode(None).unwrap().is_none() && decode(Some(&Value::Null)).unwrap().is_none());
     }
 
@@ -91,7 +108,11 @@ mod tests {
                 error.to_string().contains("run that version again"),
                 "{error}"
             );
+            let error = decode(Some(&Value::String(stored.to_string())));
+            assert!(matches!(error, Err(StateError::Newer { .. })), "{format}");
         }
+        let garbage = decode(Some(&json!("Holding")));
+        assert!(matches!(garbage, Err(StateError::Malformed(_))));
         let unknown = json!({ "format": 2, "step": "Levitating" });
         assert!(matches!(
             decode(Some(&unknown)),

@@ -10,7 +10,10 @@ use rackhand_api::names::GROUP;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
-use super::remediation_state::sweep::DELETIONS;
+use super::{
+    remediation_state::{STATE, spec_of, sweep::DELETIONS},
+    state_format,
+};
 use crate::{
     leader::writer::Writer,
     remediation::{
@@ -28,6 +31,9 @@ use crate::{
 
 /// A backup must not contain what it may not restore.
 const NOT_IN_BACKUPS: (&str, &str) = ("velero.io/exclude-from-backup", "true");
+
+/// Fields of the spec of a RemediationState with their new values, `null` for one that is removed.
+pub(in crate::remediation) type SpecChange = Vec<(&'static str, Value)>;
 
 /// Writes remediations and their RemediationStates. The responses are in the index.
 pub(crate) struct RecordStore {
@@ -107,13 +113,12 @@ impl RecordStore {
         }
     }
 
-    fn apply_response<C>(&self, scope: &Scope<C>, memory: &mut Memory, mut object: DynamicObject) {
-        object.metadata.managed_fields = None;
+    fn apply_response<C>(&self, scope: &Scope<C>, memory: &mut Memory, object: DynamicObject) {
+        let object = self.index.apply_shared(scope.id.kind, object);
         memory.snapshot.object = Some(Entry {
             view: RemediationObject::read(scope.id.kind, &object).map(Arc::new),
-            object: Arc::new(object.clone()),
+            object,
         });
-        self.index.apply(scope.id.kind, object);
     }
 
     /// The resource, discovered if it is not known.
@@ -136,76 +141,90 @@ impl RecordStore {
     /// Creates or replaces a RemediationState; `current`: as it was read last; `change`: fields of its spec, `null`
     /// for removed ones. The response is in the index.
     ///
+    /// The new object is made when the write has its turn: a thousand remediations may wait for theirs.
+    ///
     /// # Errors
     /// It was not written, or has changed since (409).
     pub(in crate::remediation) async fn put(
         &self,
         (id, uid): (&RemediationId, &str),
-        current: Option<&DynamicObject>,
-        change: Value,
-    ) -> Result<DynamicObject, ApiError> {
+        current: Option<Arc<DynamicObject>>,
+        change: impl FnOnce() -> serde_json::Result<SpecChange> + Send + 'static,
+    ) -> Result<Arc<DynamicObject>, ApiError> {
         let resource = self.resource().await?;
-        let fresh = || {
-            let (label, value) = NOT_IN_BACKUPS;
-            let mut object = DynamicObject::new(uid, &resource);
-            object.labels_mut().insert(label.into(), value.into());
-            object
-        };
-        let mut object = current.cloned().unwrap_or_else(fresh);
-        object.metadata.managed_fields = None;
-        // Moved, not copied: a thousand remediations may wait here for their turn to write.
-        let mut spec = match object.data.get_mut("spec").map(Value::take) {
-            Some(Value::Object(spec)) => spec,
-            _ => Map::new(),
-        };
-        let Key { namespace, name } = &id.key;
-        spec.insert("kind".into(), id.kind.kind().into());
-        spec.insert("namespace".into(), namespace.as_str().into());
-        spec.insert("name".into(), name.as_str().into());
-        let Value::Object(change) = change else {
-            return Err(ApiError::other(id.to_string(), "not fields of a spec"));
-        };
-        for (field, value) in change {
-            match value {
-                Value::Null => drop(spec.remove(&field)),
-                value => drop(spec.insert(field, value)),
-            }
-        }
-        object.data = Value::Object(Map::from_iter([("spec".to_owned(), spec.into())]));
         let objects: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
-        let (uid, is_there) = (uid.to_owned(), current.is_some());
+        let (of, uid) = (id.clone(), uid.to_owned());
         let what = format!("RemediationState of {id}");
         let written = self
             .writer
             .write("remediation_record", what, move || async move {
+                let change = change().map_err(kube::Error::SerdeError)?;
+                let current_of = (current.as_deref(), &resource);
+                let object = changed(&of, &uid, current_of, change);
+                let object = object.map_err(kube::Error::SerdeError)?;
                 let params = PostParams::default();
-                match is_there {
-                    true => objects.replace(&uid, &params, &object).await,
-                    false => objects.create(&params, &object).await,
+                match current {
+                    Some(_) => objects.replace(&uid, &params, &object).await,
+                    None => objects.create(&params, &object).await,
                 }
             })
             .await?;
-        self.index.apply(Kind::RemediationState, written.clone());
-        Ok(written)
+        Ok(self.index.apply_shared(Kind::RemediationState, written))
     }
 
     /// Reads the RemediationState of a remediation live, into the index.
     pub(super) async fn read(
         &self,
         (id, uid): (&RemediationId, &str),
-    ) -> Result<Option<DynamicObject>, ApiError> {
+    ) -> Result<Option<Arc<DynamicObject>>, ApiError> {
         let resource = self.resource().await?;
         let objects: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
         let what = format!("RemediationState of {id}");
         let found = optional(call(what, objects.get(uid)).await)?;
-        match &found {
-            Some(object) => self.index.apply(Kind::RemediationState, object.clone()),
-            None if self.index.remediation_state(uid).is_some() => {
-                self.index
-                    .delete(Kind::RemediationState, &Key::new("", uid));
-            }
-            None => {}
+        if found.is_none() && self.index.remediation_state(uid).is_some() {
+            self.index
+                .delete(Kind::RemediationState, &Key::new("", uid));
         }
-        Ok(found)
+        Ok(found.map(|object| self.index.apply_shared(Kind::RemediationState, object)))
     }
+}
+
+/// The RemediationState with these changes; without a current one, a new one.
+///
+/// # Errors
+/// The current one has a state that cannot be read.
+fn changed(
+    id: &RemediationId,
+    uid: &str,
+    (current, resource): (Option<&DynamicObject>, &ApiResource),
+    change: SpecChange,
+) -> serde_json::Result<DynamicObject> {
+    let mut object = DynamicObject::new(uid, resource);
+    let mut spec = Map::new();
+    if let Some(current) = current {
+        object.types = current.types.clone();
+        object.metadata = current.metadata.clone();
+        object.metadata.managed_fields = None;
+        let fields = spec_of(current).and_then(Value::as_object);
+        let is_kept = |field: &str| change.iter().all(|(changed, _)| *changed != field);
+        let fields = fields.into_iter().flatten();
+        for (field, value) in fields.filter(|(field, _)| is_kept(field)) {
+            let value = match field.as_str() {
+                STATE => state_format::as_written(value)?.into_owned(),
+                _ => value.clone(),
+            };
+            spec.insert(field.clone(), value);
+        }
+    } else {
+        let (label, value) = NOT_IN_BACKUPS;
+        object.labels_mut().insert(label.into(), value.into());
+    }
+    let Key { namespace, name } = &id.key;
+    spec.insert("kind".into(), id.kind.kind().into());
+    spec.insert("namespace".into(), namespace.as_str().into());
+    spec.insert("name".into(), name.as_str().into());
+    let change = change.into_iter().filter(|(_, value)| !value.is_null());
+    spec.extend(change.map(|(field, value)| (field.to_owned(), value)));
+    object.data = Value::Object(Map::from_iter([("spec".to_owned(), spec.into())]));
+    Ok(object)
 }

@@ -191,7 +191,10 @@ fn refresh(
         let (wake, interest) = (task.wake.clone(), task.interest.clone());
         move || {
             let (id, uid) = (id.clone(), uid.clone());
-            engine::RemediationLoop::new(&context, id, uid, wake.clone(), interest.clone())
+            let (wake, interest) = (wake.clone(), interest.clone());
+            Box::new(engine::RemediationLoop::new(
+                &context, id, uid, wake, interest,
+            ))
         }
     };
     let (metrics, stop) = (context.metrics.clone(), task.stop.clone());

@@ -74,10 +74,20 @@ impl Index {
 
     /// Applies a version of an object, from a watch or from the response to a write. A version older than the
     /// known one is ignored.
-    pub(crate) fn apply(&self, kind: Kind, mut object: DynamicObject) {
-        let key = Key::of(&object);
+    pub(crate) fn apply(&self, kind: Kind, object: DynamicObject) {
+        self.apply_shared(kind, object);
+    }
+
+    /// Like [`Index::apply`]; returns this version as the index keeps it, so that who remembers it needs no copy.
+    pub(crate) fn apply_shared(&self, kind: Kind, mut object: DynamicObject) -> Arc<DynamicObject> {
         trim::trim(kind, &mut object);
         let object = Arc::new(object);
+        self.put(kind, object.clone());
+        object
+    }
+
+    fn put(&self, kind: Kind, object: Arc<DynamicObject>) {
+        let key = Key::of(&object);
         let mut inner = self.inner.write();
         if inner.tombstones.holds(object.metadata.uid.as_deref()) {
             return;

@@ -61,6 +61,15 @@ pub(super) fn trim(kind: Kind, object: &mut DynamicObject) {
                 hardware.retain(|found, _| found == "systemVendor");
             }
         }
+        // Its parts are read all at once or not at all, and as a tree they take several times the memory of their text.
+        Kind::RemediationState => {
+            let state = object.data.pointer_mut("/spec/state");
+            if let Some(state) = state.filter(|state| state.is_object()) {
+                let mut text = state.to_string();
+                text.shrink_to_fit();
+                *state = Value::String(text);
+            }
+        }
         _ => {}
     }
     if object
@@ -128,6 +137,20 @@ mod tests {
                 "status": { "conditions": [{ "type": "T", "x": 1 }] },
             })
         );
+    }
+
+    #[test]
+    fn trimmed_record_keeps_its_state_as_text() {
+        let state = json!({ "step": "Draining", "off": { "at": "2026-01-01T00:00:00Z" } });
+        let spec = json!({ "sequence": 3, "state": state });
+        let object = json!({ "metadata": { "name": "u" }, "spec": spec });
+        let mut object: DynamicObject = serde_json::from_value(object).unwrap();
+        for _ in 0..2 {
+            trim(Kind::RemediationState, &mut object);
+            assert_eq!(object.data["spec"]["sequence"], 3);
+            let text = object.data["spec"]["state"].as_str().unwrap();
+            assert_eq!(serde_json::from_str::<Value>(text).unwrap(), state);
+        }
     }
 
     #[test]

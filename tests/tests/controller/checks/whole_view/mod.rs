@@ -8,4 +8,5 @@ mod fleet;
 mod fresh;
 mod limits;
 mod mode;
+mod restart;
 mod unread;

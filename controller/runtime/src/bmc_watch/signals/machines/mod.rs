@@ -57,7 +57,7 @@ impl Machines {
             client: watch.client.clone(),
             served: watch.served.clone(),
             index: watch.index.clone(),
-            writer: watch.writer.on(Lane::Reports),
+            writer: watch.writer.on(Lane::Checks),
             signals: watch.signals.clone(),
         }
     }

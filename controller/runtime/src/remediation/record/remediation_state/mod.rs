@@ -6,6 +6,8 @@
 
 pub(super) mod sweep;
 
+use std::sync::Arc;
+
 use kube::{ResourceExt, api::DynamicObject};
 use rackhand_api::kinds::remediation_state::NodeBackup;
 use rackhand_core::remediation::State;
@@ -26,6 +28,9 @@ use crate::{
     },
 };
 
+/// The field of the state.
+pub(super) const STATE: &str = "state";
+
 /// The recorded state of the remediation with this UID; `None` if nothing was done yet.
 ///
 /// # Errors
@@ -40,7 +45,7 @@ pub(crate) fn recorded_state(index: &Index, uid: &str) -> Result<Option<State>, 
 /// What this process has read or written last.
 #[derive(Default)]
 pub(in crate::remediation) struct Record {
-    object: Option<DynamicObject>,
+    object: Option<Arc<DynamicObject>>,
     /// The highest [`sequence`] seen.
     sequence: i64,
 }
@@ -54,8 +59,8 @@ impl Record {
         }
     }
 
-    fn put(&mut self, object: Option<DynamicObject>) {
-        let seen = object.as_ref().map_or(0, sequence);
+    fn put(&mut self, object: Option<Arc<DynamicObject>>) {
+        let seen = object.as_deref().map_or(0, sequence);
         self.sequence = self.sequence.max(seen);
         self.object = object;
     }
@@ -66,7 +71,7 @@ pub(super) fn spec_of(object: &DynamicObject) -> Option<&Value> {
 }
 
 fn state(object: &DynamicObject) -> Result<Option<State>, String> {
-    let stored = spec_of(object).and_then(|spec| spec.get("state"));
+    let stored = spec_of(object).and_then(|spec| spec.get(STATE));
     let read = state_format::decode(stored);
     read.map_err(|e| format!("RemediationState {}: {e}", object.name_any()))
 }
@@ -113,7 +118,7 @@ pub(in crate::remediation) async fn load_state(
         return Ok(());
     }
     let found = scope.context.records.read((&scope.id, &scope.uid)).await?;
-    let stored = memory.record.intact(found.as_ref());
+    let stored = memory.record.intact(found.as_deref());
     memory.record.put(found);
     let read = memory.shell.read_state(stored);
     read.map_err(|why| ApiError::other(scope.id.to_string(), why).into())
@@ -162,12 +167,11 @@ pub(in crate::remediation) async fn write_record(
     if known.is_ok_and(|known| known.as_ref() == Some(state)) {
         return Ok(());
     }
-    let encoded = state_format::encode(state);
-    let encoded = encoded.map_err(|e| ApiError::other(scope.id.to_string(), e))?;
+    let state = state.clone();
     scope
         .context
         .records
-        .change(scope, memory, "state", encoded)
+        .change(scope, memory, STATE, move || state_format::encode(&state))
         .await
 }
 
@@ -178,14 +182,12 @@ impl RecordStore {
         scope: &scope::Scope<C>,
         memory: &mut Memory,
         field: &'static str,
-        value: Value,
+        value: impl FnOnce() -> serde_json::Result<Value> + Send + 'static,
     ) -> Result<(), ReconcileError> {
         let next = memory.record.sequence.saturating_add(1);
-        // `json!` would copy the state.
-        let fields = [(field, value), ("sequence", next.into())];
-        let change = Value::from_iter(fields);
+        let change = move || Ok(vec![(field, value()?), ("sequence", next.into())]);
         let of = (&scope.id, scope.uid.as_str());
-        match self.put(of, memory.record.object.as_ref(), change).await {
+        match self.put(of, memory.record.object.clone(), change).await {
             Ok(written) => {
                 memory.record.put(Some(written));
                 Ok(())

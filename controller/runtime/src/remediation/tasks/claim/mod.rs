@@ -9,7 +9,6 @@
 use futures::{StreamExt, stream};
 use kube::{Client, api::DynamicObject};
 use rackhand_core::remediation::Progress;
-use serde_json::json;
 
 use std::sync::Arc;
 
@@ -108,12 +107,9 @@ impl Claims {
         let id = RemediationId::new(kind, Key::of(&object));
         let uid = object.metadata.uid.clone().unwrap_or_default();
         let listed = self.index.remediation_state(&uid);
-        let claim = json!({ "claimedBy": self.identity });
-        match self
-            .records
-            .put((&id, &uid), listed.as_deref(), claim)
-            .await
-        {
+        let identity = self.identity.clone();
+        let claim = move || Ok(vec![("claimedBy", identity.into())]);
+        match self.records.put((&id, &uid), listed, claim).await {
             Ok(_) => Ok(()),
             // The API server refuses the write of an earlier leader as well; others must not wait for this one.
             Err(error)

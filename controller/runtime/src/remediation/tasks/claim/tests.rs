@@ -3,7 +3,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use kube::ResourceExt;
 use rackhand_core::remediation::Step;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::{
@@ -28,9 +28,10 @@ fn recorded(fixture: &Fixture) -> DynamicObject {
 async fn begin(fixture: &Fixture, read: Option<&DynamicObject>) -> Result<(), ApiError> {
     let id = RemediationId::new(Kind::PowerRemediation, Key::new("ns", "m1"));
     let begun = serde_json::to_value(state(Step::Holding)).unwrap();
-    let change = json!({ "state": begun });
+    let change = move || Ok(vec![("state", begun)]);
     let of = (&id, "uid-r1");
     let records = &fixture.context.claims.records;
+    let read = read.cloned().map(Arc::new);
     records.put(of, read, change).await?;
     Ok(())
 }

@@ -2,17 +2,17 @@
 //!
 //! Never retries: the caller decides how to handle a failure.
 
+mod connections;
+
 use std::{future::Future, path::Path, time::Duration};
 
 use http::header::{HeaderValue, USER_AGENT};
 use kube::{
     Client, Config,
-    client::ClientBuilder,
     config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
     core::Status,
 };
 use rackhand_core::remediation::WEBHOOK_FAILED;
-use tower::limit::ConcurrencyLimitLayer;
 
 /// Timeout of one call, short enough that a failed Lease renewal can be repeated before the renew deadline.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -224,12 +224,7 @@ fn inferred(error: &InferConfigError) -> String {
     }
 }
 
-/// Most calls of one client that wait for the beginning of their response: the writes that the leader has in flight
-/// at most, and as many reads. Each is a connection, with memory here and at the API server, which has not more
-/// to do at a time.
-const MAX_CALLS: usize = 128;
-
-/// The client of the library without its retries, and with a limit of concurrent calls.
+/// The client of the library without its retries, and with our own [`connections`].
 fn tuned(mut config: Config) -> Result<Client, ClientError> {
     // kube's own retries would delay a Lease renewal or a taint by minutes.
     config.default_retry = false;
@@ -238,8 +233,7 @@ fn tuned(mut config: Config) -> Result<Client, ClientError> {
     let agent = concat!("rackhand-controller/", env!("CARGO_PKG_VERSION"));
     let agent = HeaderValue::from_static(agent);
     config.headers.push((USER_AGENT, agent));
-    let calls = ConcurrencyLimitLayer::new(MAX_CALLS);
-    Ok(ClientBuilder::try_from(config)?.with_layer(&calls).build())
+    Ok(connections::client(config)?)
 }
 
 /// The client of the management cluster.

@@ -1,0 +1,99 @@
+//! A controller that starts beside a fleet on which everything is shown already.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use kube::api::ListParams;
+use rackhand_tests::stage::{Stage, wait_until};
+
+use super::{
+    fleet::{CONTROLLER, PATIENCE, begin, each, is, judged, make_node, node_name},
+    mode::Mode,
+};
+
+const FLEET: usize = 200;
+/// How long after the start no write may come.
+const QUIET: Duration = Duration::from_secs(5);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restart_writes_no_condition_or_status_that_says_the_same_already() {
+    let dir = tempfile::tempdir().unwrap();
+    let stage = begin(dir.path()).await.unwrap();
+    if let Err(error) = restart(&stage).await {
+        panic!("{error:#}\n{}", stage.logs());
+    }
+}
+
+async fn restart(stage: &Stage) -> Result<()> {
+    each(FLEET, |i| async move {
+        let node = node_name(i);
+        make_node(stage, &node, Mode::Nodes).await?;
+        for mode in Mode::ALL {
+            let machine = mode.fresh(i);
+            mode.make_machine(stage, &machine).await?;
+            mode.join(stage, &machine, &node).await?;
+        }
+        Ok(())
+    })
+    .await?;
+    for mode in Mode::ALL {
+        mode.make_check(stage, "40%").await?;
+    }
+    stage.start_controller(CONTROLLER).await?;
+    for mode in Mode::ALL {
+        judged(stage, mode, FLEET, FLEET).await?;
+    }
+    wait_until(
+        "every Machine of Cluster API shows it",
+        PATIENCE,
+        || async {
+            let machines = stage.machines().list(&ListParams::default()).await?;
+            let shown = machines.iter();
+            let shown = shown.filter(|machine| is(machine, "HealthCheckSucceeded", "True"));
+            let shown = shown.count();
+            Ok(match shown == 2 * FLEET {
+                true => Ok(()),
+                false => Err(format!("{shown} do")),
+            })
+        },
+    )
+    .await?;
+    let first = statuses(stage).await?;
+    println!("    the first start wrote {first} statuses");
+    ensure!(first >= 2 * FLEET, "{first} of {}", 2 * FLEET);
+    tokio::time::sleep(QUIET).await;
+
+    stage.kill_controller(CONTROLLER)?;
+    stage.start_controller(CONTROLLER).await?;
+    wait_until("all checks are evaluated again", PATIENCE, || async {
+        let targets = counted(stage, "rackhand_check_targets{").await?;
+        Ok(match targets == Mode::ALL.len() * FLEET {
+            true => Ok(()),
+            false => Err(format!("{targets} targets")),
+        })
+    })
+    .await?;
+    tokio::time::sleep(QUIET).await;
+    let again = statuses(stage).await?;
+    ensure!(again == 0, "the restart wrote {again} statuses");
+    Ok(())
+}
+
+/// Writes of statuses of checks and Machines by this process.
+async fn statuses(stage: &Stage) -> Result<usize> {
+    let of_checks = counted(stage, "rackhand_writes_total{operation=\"check_status\"").await?;
+    let of_machines = counted(stage, "rackhand_writes_total{operation=\"machine_status\"").await?;
+    Ok(of_checks + of_machines)
+}
+
+/// The sum of the series of a metric that begin like this.
+async fn counted(stage: &Stage, series: &str) -> Result<usize> {
+    let (_, text) = stage.admin(CONTROLLER, "/metrics").await?;
+    let of_series = text.lines().filter(|line| line.starts_with(series));
+    of_series.map(value).sum()
+}
+
+fn value(line: &str) -> Result<usize> {
+    let value = line.rsplit(' ').next().context("no value")?;
+    value.parse().with_context(|| line.to_owned())
+}
