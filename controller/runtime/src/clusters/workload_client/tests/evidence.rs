@@ -227,14 +227,20 @@ async fn f12_nodes_that_are_asked_for_at_once_are_selected_by_label() {
         selects.collect::<Vec<_>>().join(",")
     };
     assert!(selected(&calls).ends_with("c,d,x"), "{calls:?}");
-    assert!(has(&calls, "get nodes c") && has(&calls, "get nodes x"), "{calls:?}");
+    assert!(
+        has(&calls, "get nodes c") && has(&calls, "get nodes x"),
+        "{calls:?}"
+    );
     assert!(!has(&calls, "get nodes d"), "{calls:?}");
     // The label of c is known now. That of d, which has changed, is seen by the next reading.
     cluster.labels.lock().insert("d".to_owned(), "d.hall");
     assert_eq!(ask(&client, &names[..3]).await, expected[..3]);
     let calls = cluster.calls();
     assert!(selected(&calls).ends_with("c.hall,d"), "{calls:?}");
-    assert!(has(&calls, "get nodes d") && !has(&calls, "get nodes c"), "{calls:?}");
+    assert!(
+        has(&calls, "get nodes d") && !has(&calls, "get nodes c"),
+        "{calls:?}"
+    );
     // One that no selector can name is never selected.
     cluster.labels.lock().insert("d".to_owned(), "d),a in (e");
     ask(&client, &names[..3]).await;
@@ -243,9 +249,15 @@ async fn f12_nodes_that_are_asked_for_at_once_are_selected_by_label() {
     let read = ask(&client, &names[..3]).await;
     assert_eq!(read, [Ok(None), found("c"), found("d")]);
     let calls = cluster.calls();
-    assert!(has(&calls, "get nodes d") && has(&calls, "get nodes b"), "{calls:?}");
+    assert!(
+        has(&calls, "get nodes d") && has(&calls, "get nodes b"),
+        "{calls:?}"
+    );
     let selected = selected(&calls);
-    assert!(!selected.split(',').any(|value| value.starts_with('d')), "{calls:?}");
+    assert!(
+        !selected.split(',').any(|value| value.starts_with('d')),
+        "{calls:?}"
+    );
 }
 
 #[tokio::test]
