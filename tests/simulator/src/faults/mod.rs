@@ -14,13 +14,13 @@ use kinds::{
         ApiStarts, BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer,
         BmcReportsOff, BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, BudgetForbids,
         ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended, CrdLate,
-        HistoryCompacted, HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile,
-        HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LabelPut,
-        LabelTaken, LinkLossy, LinkReset, LinkSilent, LinkSlow, MaintenanceBegins,
-        MaintenanceForced, NodeDeleted, NodeFrozen, OutletSwitchedOn, OutletWelded,
-        PduIgnoresCommands, PduLosesAnswer, PduSilent, ReadyRemediated, RemediationDeleted,
-        RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers, VersionDropped,
-        WatchesBroken, WatchesLate,
+        HistoryCompacted, HostAndBmcFail, HostFlashes, HostFlashesAtCommand, HostHangs,
+        HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics,
+        JournalWiped, LabelPut, LabelTaken, LinkLossy, LinkReset, LinkSilent, LinkSlow,
+        MaintenanceBegins, MaintenanceForced, NodeDeleted, NodeFrozen, OutletSwitchedOn,
+        OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent, ReadyRemediated,
+        RemediationDeleted, RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers,
+        VersionDropped, WatchesBroken, WatchesLate,
     },
 };
 use pdus::act_on_pdu;
@@ -148,9 +148,9 @@ fn act(
     until: Duration,
 ) -> Option<String> {
     match fault {
-        HostHangs | HostHangsForAWhile | HostFlashes | HostAndBmcFail | HostPanics
-        | HostLosesPower | HostLosesPowerSeen | HostIsSwitchedOn | NodeDeleted | NodeFrozen
-        | RemediationDeleted | BmcSilent | BmcSlow | BmcReset | BmcForgets
+        HostHangs | HostHangsForAWhile | HostFlashes | HostFlashesAtCommand | HostAndBmcFail
+        | HostPanics | HostLosesPower | HostLosesPowerSeen | HostIsSwitchedOn | NodeDeleted
+        | NodeFrozen | RemediationDeleted | BmcSilent | BmcSlow | BmcReset | BmcForgets
         | BmcForgetsAtCommand | BmcReportsOff | BmcIgnoresCommands | BmcLosesAnswer | BmcDies => {
             let count = world.fleet.ids().count();
             let id = HostId::at(world.rng.usize(..count));
