@@ -6,6 +6,7 @@ pub(super) enum Fault {
     HostHangs,
     HostHangsForAWhile,
     HostFlashes,
+    HostFlashesAtCommand,
     HostAndBmcFail,
     HostPanics,
     HostLosesPower,
@@ -73,17 +74,17 @@ use Fault::{
     BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcMisnames,
     BmcRefusesReads, BmcReportsOff, BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset, BudgetForbids,
     ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended, CrdLate,
-    HistoryCompacted, HostAndAgentCut, HostAndBmcFail, HostFlashes, HostHangs, HostHangsForAWhile,
-    HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics, JournalWiped, LabelPut,
-    LabelTaken, LinkLossy, LinkReset, LinkSilent, LinkSlow, MaintenanceAgain, MaintenanceBegins,
-    MaintenanceForced, NodeDeleted, NodeFrozen, NodeUncordoned, OutletSwitchedOn, OutletWelded,
-    PduIgnoresCommands, PduLosesAnswer, PduSilent, ReadyRemediated, RemediationDeleted,
-    RightsTaken, TimelessConditions, UpgradeOfAgents, UpgradeOfControllers, VersionDropped,
-    WatchesBroken, WatchesLate,
+    HistoryCompacted, HostAndAgentCut, HostAndBmcFail, HostFlashes, HostFlashesAtCommand,
+    HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen,
+    HostPanics, JournalWiped, LabelPut, LabelTaken, LinkLossy, LinkReset, LinkSilent, LinkSlow,
+    MaintenanceAgain, MaintenanceBegins, MaintenanceForced, NodeDeleted, NodeFrozen,
+    NodeUncordoned, OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer, PduSilent,
+    ReadyRemediated, RemediationDeleted, RightsTaken, TimelessConditions, UpgradeOfAgents,
+    UpgradeOfControllers, VersionDropped, WatchesBroken, WatchesLate,
 };
 
 /// Every fault, its share of all, its name, and for how many seconds it may last.
-pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 63] = [
+pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 64] = [
     (HostHangs, 14, "host hangs", (0, 0)),
     (HostHangsForAWhile, 6, "host hangs for a while", (20, 900)),
     (
@@ -91,6 +92,12 @@ pub(super) const FAULTS: [(Fault, u32, &str, (u64, u64)); 63] = [
         5,
         "host hangs while its firmware is written",
         (30, 1200),
+    ),
+    (
+        HostFlashesAtCommand,
+        4,
+        "host hangs, and its firmware is written from a power-off on that its BMC does not take yet",
+        (30, 600),
     ),
     // A health check of medik8s gives a remediation up after half an hour, and then needs a person.
     (HostAndBmcFail, 6, "host hangs and its BMC dies", (60, 1200)),

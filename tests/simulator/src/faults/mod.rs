@@ -14,13 +14,14 @@ use kinds::{
         ApiStarts, BmcDies, BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer,
         BmcMisnames, BmcRefusesReads, BmcReportsOff, BmcReset, BmcSilent, BmcSlow, BmcsOfRackReset,
         BudgetForbids, ControllerClock, ControllerKilled, ControllerPaused, ControllerSuspended,
-        CrdLate, HistoryCompacted, HostAndAgentCut, HostAndBmcFail, HostFlashes, HostHangs,
-        HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen, HostPanics,
-        JournalWiped, LabelPut, LabelTaken, LinkLossy, LinkReset, LinkSilent, LinkSlow,
-        MaintenanceAgain, MaintenanceBegins, MaintenanceForced, NodeDeleted, NodeFrozen,
-        NodeUncordoned, OutletSwitchedOn, OutletWelded, PduIgnoresCommands, PduLosesAnswer,
-        PduSilent, ReadyRemediated, RemediationDeleted, RightsTaken, TimelessConditions,
-        UpgradeOfAgents, UpgradeOfControllers, VersionDropped, WatchesBroken, WatchesLate,
+        CrdLate, HistoryCompacted, HostAndAgentCut, HostAndBmcFail, HostFlashes,
+        HostFlashesAtCommand, HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower,
+        HostLosesPowerSeen, HostPanics, JournalWiped, LabelPut, LabelTaken, LinkLossy, LinkReset,
+        LinkSilent, LinkSlow, MaintenanceAgain, MaintenanceBegins, MaintenanceForced, NodeDeleted,
+        NodeFrozen, NodeUncordoned, OutletSwitchedOn, OutletWelded, PduIgnoresCommands,
+        PduLosesAnswer, PduSilent, ReadyRemediated, RemediationDeleted, RightsTaken,
+        TimelessConditions, UpgradeOfAgents, UpgradeOfControllers, VersionDropped, WatchesBroken,
+        WatchesLate,
     },
 };
 use pdus::act_on_pdu;
@@ -148,9 +149,9 @@ fn act(
     until: Duration,
 ) -> Option<String> {
     match fault {
-        HostHangs | HostHangsForAWhile | HostFlashes | HostAndBmcFail | HostPanics
-        | HostLosesPower | HostLosesPowerSeen | HostIsSwitchedOn | NodeDeleted | NodeFrozen
-        | RemediationDeleted | BmcSilent | BmcSlow | BmcReset | BmcForgets
+        HostHangs | HostHangsForAWhile | HostFlashes | HostFlashesAtCommand | HostAndBmcFail
+        | HostPanics | HostLosesPower | HostLosesPowerSeen | HostIsSwitchedOn | NodeDeleted
+        | NodeFrozen | RemediationDeleted | BmcSilent | BmcSlow | BmcReset | BmcForgets
         | BmcForgetsAtCommand | BmcReportsOff | BmcIgnoresCommands | BmcLosesAnswer
         | BmcMisnames | BmcRefusesReads | BmcDies => {
             let count = world.fleet.ids().count();

@@ -9,9 +9,9 @@ use super::{
         BmcForgets, BmcForgetsAtCommand, BmcIgnoresCommands, BmcLosesAnswer, BmcMisnames,
         BmcRefusesReads, BmcReportsOff, BmcReset, BmcSilent, BmcSlow, ControllerClock,
         ControllerKilled, ControllerPaused, ControllerSuspended, HostAndBmcFail, HostFlashes,
-        HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower, HostLosesPowerSeen,
-        HostPanics, JournalWiped, LinkReset, LinkSilent, LinkSlow, NodeDeleted, NodeFrozen,
-        RemediationDeleted,
+        HostFlashesAtCommand, HostHangs, HostHangsForAWhile, HostIsSwitchedOn, HostLosesPower,
+        HostLosesPowerSeen, HostPanics, JournalWiped, LinkReset, LinkSilent, LinkSlow, NodeDeleted,
+        NodeFrozen, RemediationDeleted,
     },
 };
 use crate::{
@@ -59,7 +59,12 @@ pub(super) fn act_on_host(
         // baremetal-operator does not ask the BMC before it switches off.
         HostFlashes if works && enough && within_limit && host.link != Link::Managed => {
             let until = now + lasts;
-            world.fleet.host_mut(id).bmc.flash = Some((now, until));
+            let bmc = &mut world.fleet.host_mut(id).bmc;
+            (bmc.flash, bmc.is_flash_told) = (Some((now, until)), false);
+            world.fail_os(id, Os::Hung).then_some(())
+        }
+        HostFlashesAtCommand if works && enough && within_limit && host.link != Link::Managed => {
+            world.fleet.host_mut(id).bmc.flashes_at_command = Some(lasts);
             world.fail_os(id, Os::Hung).then_some(())
         }
         HostHangsForAWhile if works && enough => {

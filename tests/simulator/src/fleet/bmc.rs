@@ -110,6 +110,8 @@ pub(super) enum Answer {
     State(PowerState),
     /// Taken, with the state that it reported before.
     Taken(PowerState),
+    /// Not in this form; the next one may be.
+    NotYet,
     Refused,
     /// The BMC takes its host for off, and carries nothing out.
     AlreadyOff(Make),
@@ -245,6 +247,7 @@ impl Bmc for SimulatedBmc {
                 Answer::AlreadyOff(Make::Undocumented) => {
                     Err(self.error(ErrorKind::Protocol, "500", false))
                 }
+                Answer::NotYet => Err(self.error(ErrorKind::Busy, "not taken yet", false)),
                 _ => Err(self.error(ErrorKind::Refused, "not in this state", false)),
             }
         })
@@ -476,6 +479,20 @@ impl World {
             host.bmc.failed_at = Some(now);
         }
         (host.bmc.reports_off, host.bmc.believes_off_until) = (false, Duration::ZERO);
+        let is_agent = matches!(asker, Asker::Agent(_));
+        if is_agent
+            && switches_off
+            && host.power == Power::On
+            && let Some(lasts) = host.bmc.flashes_at_command.take()
+        {
+            host.bmc.flash = Some((now, now + lasts));
+            host.bmc.is_flash_told = true;
+            let (name, words) = (host.name.clone(), command.words());
+            self.log(format_args!(
+                "BMC of {name} does not take {words} from {by} in this form, and begins to write firmware"
+            ));
+            return Answer::NotYet;
+        }
         let ignored = now < host.bmc.ignores_until || lying;
         let name = host.name.clone();
         let note = if ignored { " and ignores it" } else { "" };

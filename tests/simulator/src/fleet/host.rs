@@ -103,6 +103,10 @@ pub struct BmcCondition {
     pub loses_answer: bool,
     /// When the update of firmware that it reports began, and until when it runs.
     pub flash: Option<(Duration, Duration)>,
+    /// It does not take the next command that switches off in its form, and begins to write firmware for so long.
+    pub flashes_at_command: Option<Duration>,
+    /// Whether the update began with an answer to a command, so that everybody could know of it.
+    pub is_flash_told: bool,
     /// When it last did not do what it was asked for, or took a power-off in a way that proves nothing.
     pub failed_at: Option<Duration>,
 }

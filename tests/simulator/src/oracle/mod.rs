@@ -25,6 +25,8 @@ use crate::{
 
 /// Longer than it takes an agent from the question for updates to its command.
 const ASKED_WITHIN: Duration = Duration::from_secs(60);
+/// Longer than a command is on its way to its BMC.
+const IN_FLIGHT: Duration = Duration::from_secs(1);
 /// How long after its remediation is gone a command that was under way may still reach a host.
 const UNDER_WAY: Duration = Duration::from_secs(60);
 
@@ -170,7 +172,12 @@ impl World {
         };
         let has_failed = host.bmc.failed_at;
         let has_failed = has_failed.is_some_and(|at| now.saturating_sub(at) < ASKED_WITHIN);
-        let is_flashed = host.bmc.flash.is_some_and(asked_before);
+        // An update that began with an answer to a command is asked for before the next one.
+        let is_told = |(since, until): (Duration, Duration)| {
+            host.bmc.is_flash_told && now < until && now.saturating_sub(since) > IN_FLIGHT
+        };
+        let flash = host.bmc.flash;
+        let is_flashed = flash.is_some_and(asked_before) || flash.is_some_and(is_told);
         if host.power != Power::On || !is_flashed || has_failed {
             return;
         }

@@ -4,10 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rackhand_bmc::operation::{Expected, Goal, Outcome};
-use rackhand_bmc::{AuthPolicy, ErrorKind, PowerCommand, PowerState, redfish::connect};
+use rackhand_bmc::operation::{
+    DuringUpdate, Expected, Goal, Hooks, OperationRequest, Outcome, Timing, run,
+};
+use rackhand_bmc::{
+    AuthPolicy, BmcError, ErrorKind, KeepAlive, PowerCommand, PowerState, redfish::connect,
+};
 use rackhand_tests::rack::redfish::{ActionMatch, Profile, Vendor};
-use rackhand_tests::rack::{Action, Counters, PowerState as Real, ResetType, Rule};
+use rackhand_tests::rack::{Action, Counters, PowerState as Real, ResetType, Rule, SimHost};
 
 use super::client::{
     SETTLED, Seen, client, config, count, done, expecting, off, operate, received, stepped,
@@ -411,14 +415,98 @@ async fn system_that_is_misnamed_or_refused_is_neither_read_nor_commanded() {
 
 #[tokio::test]
 async fn off_of_a_bmc_that_requires_a_precondition_is_sent_with_one() {
-    for vendor in Vendor::ALL {
+    for vendor in [Vendor::Generic, Vendor::Ilo5, Vendor::OpenBmc] {
         let sim = stepped_with(vendor, |profile| {
             profile.if_match_on_actions = ActionMatch::Required;
         })
         .await;
         let (host, bmc) = (&sim.host, client(&sim));
-        bmc.command(PowerCommand::Off).await.unwrap();
+        let report = operate(bmc.as_ref(), host, off()).await;
+        assert!(report.outcome.is_done(), "{vendor:?}: {report:?}");
         let expected = received(&[(ResetType::ForceOff, 1)]);
         assert_eq!(done(host).commands, expected.commands, "{vendor:?}");
+    }
+}
+
+/// Begins to write firmware when a command fails.
+struct FlashesAtFailure<'a>(&'a SimHost);
+
+impl Hooks for FlashesAtFailure<'_> {
+    fn failed(&mut self, _: &BmcError) {
+        self.0.flash(Some(Duration::from_secs(3600)));
+    }
+}
+
+#[tokio::test]
+async fn flash_that_begins_while_the_form_of_a_power_off_is_refused_is_not_cut() {
+    for (vendor, status) in [
+        (Vendor::Idrac9, 412),
+        (Vendor::Ilo5, 403),
+        (Vendor::OpenBmc, 428),
+    ] {
+        let sim = stepped(vendor).await;
+        let (host, bmc) = (&sim.host, client(&sim));
+        let refused = Rule::always(Action::Status {
+            status,
+            body: None,
+            headers: BTreeMap::new(),
+        });
+        host.inject(refused.on_reset(ResetType::ForceOff).times(1));
+        let request = OperationRequest {
+            goal: off(),
+            deadline: Duration::from_secs(60),
+            expected: Expected::default(),
+            timing: Timing::default(),
+            during_update: DuringUpdate::Refuse,
+        };
+        let report = run(bmc.as_ref(), request, &mut FlashesAtFailure(host)).await;
+        assert!(
+            matches!(report.outcome, Outcome::FirmwareUpdate { .. }),
+            "{vendor:?} {status}: {report:?}"
+        );
+        assert_eq!(done(host), Counters::default(), "{vendor:?} {status}");
+    }
+}
+
+#[tokio::test]
+async fn bmc_that_does_not_bear_a_used_connection_is_read_and_switched_in_time() {
+    let status = |status| Action::Status {
+        status,
+        body: None,
+        headers: BTreeMap::new(),
+    };
+    for (action, keep_alive) in [
+        (status(503), KeepAlive::Auto),
+        (status(401), KeepAlive::Auto),
+        (Action::Reset, KeepAlive::Auto),
+        (Action::Hang, KeepAlive::Auto),
+        (Action::Hang, KeepAlive::Always),
+        (status(503), KeepAlive::Always),
+    ] {
+        let sim = stepped(Vendor::Generic).await;
+        let host = &sim.host;
+        let mut config = config(&sim);
+        config.keep_alive = keep_alive;
+        config.timeouts.connect = Duration::from_secs(1);
+        config.timeouts.request = Duration::from_secs(20);
+        let bmc = connect(config).unwrap();
+        host.inject(Rule::always(action.clone()).on_used_connections());
+        let begun = std::time::Instant::now();
+        for _ in 0..3 {
+            let reading = bmc.power().await.unwrap();
+            assert_eq!(reading.state, PowerState::On, "{action:?} {keep_alive:?}");
+        }
+        bmc.command(PowerCommand::Off).await.unwrap();
+        let took = begun.elapsed();
+        assert!(
+            took < Duration::from_secs(10),
+            "{action:?} {keep_alive:?}: {took:?}"
+        );
+        let expected = received(&[(ResetType::ForceOff, 1)]);
+        assert_eq!(
+            done(host).commands,
+            expected.commands,
+            "{action:?} {keep_alive:?}"
+        );
     }
 }

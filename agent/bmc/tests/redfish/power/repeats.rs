@@ -47,7 +47,7 @@ async fn refusing_once(status: u16, meanwhile: Meanwhile) -> TestBmc {
                 world.documents.insert(SERVICE.to_owned(), writing);
             }
             Meanwhile::OtherSystem => {
-                let system = world.systems.first_mut().expect("there is one");
+                let system = &mut world.systems[0];
                 system.1["UUID"] = json!("11111111-2222-4333-8444-555555555555");
                 system.1["SerialNumber"] = json!("OTHER");
             }

@@ -158,7 +158,6 @@ fn interrupting() -> Vec<(&'static str, v1::PowerDevice, Action)> {
     let cycle = || {
         Action::PowerCycle(v1::PowerCycle {
             hold_off: Some(duration_to_proto(Duration::from_secs(1))),
-            ..v1::PowerCycle::default()
         })
     };
     let soft = Action::PowerSoftOff(v1::PowerSoftOff::default());
