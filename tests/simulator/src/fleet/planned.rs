@@ -276,8 +276,8 @@ impl World {
             "eviction": { "seconds": self.rng.u64(0..=200), "whenNotFinished": policy },
         });
         match self.rng.u8(..3) {
-            0 if has_machine => spec["machine"] = name.clone().into(),
-            1 => spec["node"] = name.clone().into(),
+            0 if has_machine => spec["machine"] = name.into(),
+            1 => spec["node"] = name.into(),
             _ => spec["host"] = format!("{rack}/{name}").into(),
         }
         let seconds = lasts.as_secs().max(1);

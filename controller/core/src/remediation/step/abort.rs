@@ -87,15 +87,8 @@ impl StepContext<'_> {
         let unblock = || self.unblock_move(&s, reason.clone());
         match power.or(taint).or_else(unblock) {
             Some(d) => d,
-            None if reason == Reason::Withdrawn => {
+            None if matches!(reason, Reason::Withdrawn | Reason::EmptiedUntilDeleted) => {
                 self.finish(s, reason, RemediationOutcome::Withdrawn)
-            }
-            None if reason == Reason::EmptiedUntilDeleted => {
-                let outcome = match self.node().is_some_and(|node| node.ready) {
-                    true => RemediationOutcome::Succeeded,
-                    false => RemediationOutcome::Withdrawn,
-                };
-                self.finish(s, reason, outcome)
             }
             None if s.refused_entry.as_ref().is_some_and(|r| r.reason == reason)
                 && self.withdrawn().is_none() =>

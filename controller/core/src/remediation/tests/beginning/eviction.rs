@@ -874,7 +874,7 @@ fn short_silence_of_a_node_that_is_ready_is_no_death() {
 }
 
 #[test]
-fn what_is_kept_until_it_is_deleted_has_succeeded_when_it_is() {
+fn what_is_kept_until_it_is_deleted_says_so_at_its_end() {
     let mut o = mk_off_and_drained();
     o.object.deleting = true;
     o.power = mk_power(5, PowerState::Off);
@@ -899,7 +899,7 @@ fn what_is_kept_until_it_is_deleted_has_succeeded_when_it_is() {
     for _ in 0..8 {
         match decide(&o, Some(&s), at(6)).next {
             Next::Do(Command::RemoveFinalizer(outcome)) => {
-                assert_eq!(outcome, RemediationOutcome::Succeeded);
+                assert_eq!(outcome, RemediationOutcome::Withdrawn);
                 return;
             }
             Next::Do(command) => drop(o.completed.insert(command)),
