@@ -85,7 +85,7 @@ mod tests {
         atomic::{AtomicU64, Ordering},
     };
 
-    use rackhand_core::checks::handover::{Handover, Step};
+    use rackhand_core::checks::handover::{Handover, HandoverStep};
 
     use super::*;
 
@@ -95,7 +95,7 @@ mod tests {
         let time = Stopwatch::with_clock(|| Duration::from_secs(SECONDS.load(Ordering::Relaxed)));
         let (mut handover, member) = (Handover::default(), Arc::from("m"));
         assert!(!handover.request(&member, time.elapsed()));
-        assert_eq!(handover.step(false, time.elapsed()), Step::Read);
+        assert_eq!(handover.step(false, time.elapsed()), HandoverStep::Read);
         handover.finish_read(Ok(()), time.elapsed());
         assert!(handover.request(&member, time.elapsed()));
         SECONDS.fetch_add(60, Ordering::Relaxed);

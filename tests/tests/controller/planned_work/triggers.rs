@@ -117,12 +117,8 @@ fn racks() -> Vec<RackSpec> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn label_makes_one_remediation_and_is_answered() {
-    let dir = tempfile::tempdir().unwrap();
     let config = StageConfig::steady(racks(), &["--power-timeout=60s", "--cooperative-grace=1s"]);
-    let stage = Stage::start(dir.path(), config).await.unwrap();
-    if let Err(error) = begin(&stage).await {
-        panic!("{error:#}\n{}", stage.report().await);
-    }
+    let (_dir, stage, ()) = crate::prepared(config, begin).await;
     let recorder = Recorder::start(&stage.client);
     let world = World { stage, recorder };
     let w = &world;

@@ -33,12 +33,8 @@ fn racks() -> Vec<RackSpec> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_leave_a_host_that_is_on_before_it_is_switched() {
-    let dir = tempfile::tempdir().unwrap();
     let config = StageConfig::steady(racks(), &["--power-timeout=60s"]);
-    let stage = Stage::start(dir.path(), config).await.unwrap();
-    if let Err(error) = begin(&stage).await {
-        panic!("{error:#}\n{}", stage.report().await);
-    }
+    let (_dir, stage, ()) = crate::prepared(config, begin).await;
     let recorder = Recorder::start(&stage.client);
     let world = World { stage, recorder };
     let w = &world;

@@ -21,7 +21,6 @@ use world::{World, machine_of};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn openshift_checks_show_status_act_and_respect_pauses() {
-    let dir = tempfile::tempdir().unwrap();
     let managed = RackSpec {
         hosts: ["template-1", "external-1", "external-2"]
             .map(str::to_owned)
@@ -38,10 +37,7 @@ async fn openshift_checks_show_status_act_and_respect_pauses() {
         "--health-checks=all",
     ];
     let config = StageConfig::steady(racks, &arguments);
-    let stage = Stage::start(dir.path(), config).await.unwrap();
-    if let Err(error) = begin(&stage).await {
-        panic!("{error:#}\n{}", stage.report().await);
-    }
+    let (_dir, stage, ()) = crate::prepared(config, begin).await;
     let recorder = Recorder::of_openshift(&stage.client);
     let world = World { stage, recorder };
     let w = &world;

@@ -26,15 +26,10 @@ use world::World;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn node_health_checks_coexist_with_medik8s_operator_and_openshift() {
-    let dir = tempfile::tempdir().unwrap();
     let rack = RackSpec::new("bare", 2, HostLink::Inventory);
     let arguments = ["--power-timeout=20s", "--health-checks=annotated"];
     let config = StageConfig::steady(vec![rack], &arguments);
-    let stage = Stage::start(dir.path(), config).await.unwrap();
-    let operator = match begin(&stage).await {
-        Ok(operator) => operator,
-        Err(error) => panic!("{error:#}\n{}", stage.report().await),
-    };
+    let (_dir, stage, operator) = crate::prepared(config, begin).await;
     let world = World {
         recorder: Recorder::start(&stage.client),
         stage,

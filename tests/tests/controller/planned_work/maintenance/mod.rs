@@ -55,12 +55,8 @@ fn racks() -> Vec<RackSpec> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn maintenance_parks_hosts_and_takes_everything_back() {
-    let dir = tempfile::tempdir().unwrap();
     let config = StageConfig::steady(racks(), &["--power-timeout=60s", "--cooperative-grace=1s"]);
-    let stage = Stage::start(dir.path(), config).await.unwrap();
-    if let Err(error) = begin(&stage).await {
-        panic!("{error:#}\n{}", stage.report().await);
-    }
+    let (_dir, stage, ()) = crate::prepared(config, begin).await;
     let recorder = Recorder::start(&stage.client);
     let world = World { stage, recorder };
     let w = &world;

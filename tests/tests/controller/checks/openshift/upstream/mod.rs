@@ -22,18 +22,13 @@ const HOSTS: [&str; 3] = ["by-template", "by-both", "by-mark"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn openshift_controller_and_rackhand_judge_alike_and_rackhand_carries_out_its_remediations() {
-    let dir = tempfile::tempdir().unwrap();
     let rack = RackSpec {
         hosts: HOSTS.map(str::to_owned).to_vec(),
         ..RackSpec::new("upstream", 0, HostLink::Managed)
     };
     let arguments = ["--power-timeout=20s", "--cooperative-grace=1s"];
     let config = StageConfig::steady(vec![rack.in_pool("none")], &arguments);
-    let stage = Stage::start(dir.path(), config).await.unwrap();
-    let process = match begin(&stage).await {
-        Ok(process) => process,
-        Err(error) => panic!("{error:#}\n{}", stage.report().await),
-    };
+    let (_dir, stage, process) = crate::prepared(config, begin).await;
     let recorder = Recorder::of_openshift(&stage.client);
     let world = World { stage, recorder };
     let w = &world;
