@@ -102,8 +102,7 @@ impl OfNode for Node {
         "/api/v1/nodes".into()
     }
 
-    fn read(mut wire: WireNode) -> (String, Self) {
-        wire.metadata.managed_fields = None;
+    fn read(wire: WireNode) -> (String, Self) {
         let status = wire.status.map(|status| NodeStatus {
             conditions: status.conditions,
             node_info: status.node_info,
