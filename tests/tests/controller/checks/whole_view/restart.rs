@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use kube::api::ListParams;
 use rackhand_tests::stage::{Stage, wait_until};
 
@@ -75,7 +75,14 @@ async fn restart(stage: &Stage) -> Result<()> {
     .await?;
     tokio::time::sleep(QUIET).await;
     let again = statuses(stage).await?;
-    ensure!(again == 0, "the restart wrote {again} statuses");
+    if again != 0 {
+        let (_, text) = stage.admin(CONTROLLER, "/metrics").await?;
+        let written = text
+            .lines()
+            .filter(|line| line.starts_with("rackhand_writes_total"));
+        let written: Vec<&str> = written.collect();
+        bail!("the restart wrote {again} statuses: {written:?}");
+    }
     Ok(())
 }
 

@@ -38,7 +38,7 @@ const FOLDERS: [&str; 6] = [
 ];
 
 /// Kinds that are read live only if an object is missing from the index (F12), which does not occur here.
-const READ_IF_ABSENT: [(&str, &str); 9] = [
+const READ_IF_ABSENT: [(&str, &str); 10] = [
     // Only where a pod with a volume stays on the Node.
     ("", "persistentvolumes"),
     ("cluster.x-k8s.io", "clusters"),
@@ -47,6 +47,8 @@ const READ_IF_ABSENT: [(&str, &str); 9] = [
     ("infrastructure.cluster.x-k8s.io", "metal3machines"),
     ("machine.openshift.io", "machinehealthchecks"),
     ("metal3.io", "baremetalhosts"),
+    // Only if this process has neither written the object nor seen that there was none.
+    ("rackhand.dev", "hosthistories"),
     // Only if the object went without its finalizer, and its marks stay.
     ("rackhand.dev", "hostmaintenances"),
     ("remediation.medik8s.io", "nodehealthchecks"),
