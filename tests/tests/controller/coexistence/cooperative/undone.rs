@@ -89,10 +89,15 @@ pub async fn deleted(w: &World) -> Result<()> {
     })
     .await?;
     w.stage.wait_warning("old-1", "HoldLost").await?;
-    w.stage.wait_step("old-1", "Draining").await?;
-    let steps = w.recorder.steps("old-1");
-    let confirmed = steps.iter().filter(|(_, step)| step == "Draining");
-    ensure!(confirmed.count() >= 2, "off confirmed again: {steps:?}");
+    wait_until("off is confirmed again", LONG, || async {
+        let steps = w.recorder.steps("old-1");
+        let confirmed = steps.iter().filter(|(_, step)| step == "Draining");
+        Ok(match confirmed.count() {
+            2.. => Ok(()),
+            _ => Err(format!("{steps:?}")),
+        })
+    })
+    .await?;
     let bmh = w.stage.bare_metal_hosts().get("old-1").await?;
     let held = bmh.metadata.annotations.unwrap_or_default();
     ensure!(held.keys().any(|key| key.starts_with(HOLD)), "{held:?}");
