@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     CallFailure, Next, Observation, OffProof, Operation, OperationRequest, Outcome, Past, Proof,
+    state_word,
 };
 use crate::{
     Accepted, Bmc, BmcError, ErrorKind, FirmwareUpdates, PowerCommand, PowerReading, PowerState,
@@ -153,6 +154,27 @@ pub struct Report {
     pub error: Option<BmcError>,
     /// How long it took.
     pub elapsed: Duration,
+}
+
+impl Report {
+    /// What may have happened although the operation failed: the commands that were sent, and the last reading. `None`:
+    /// another outcome says it, or nothing was sent.
+    pub fn after_failure(&self) -> Option<String> {
+        if !matches!(self.outcome, Outcome::Failed(_)) || self.commands == 0 {
+            return None;
+        }
+        let sent = match self.commands {
+            1 => "1 command was".to_owned(),
+            sent => format!("{sent} commands were"),
+        };
+        let last = match self.readings.last() {
+            Some(reading) => format!("the last reading was {}", state_word(reading.state)),
+            None => "the BMC could not be read".to_owned(),
+        };
+        Some(format!(
+            "{sent} sent and may have worked all the same, {last}"
+        ))
+    }
 }
 
 /// The readings of an operation that its report needs, each with its time.
@@ -360,6 +382,8 @@ impl<H: Hooks> Run<'_, H> {
                 self.hooks.reading(&reading, proof);
                 self.readings.add((reading, now), proof);
             }
+            // The error of the operation is that of its command.
+            Err(error) if self.operation.is_refused() => self.hooks.failed(&error),
             Err(error) => self.failed(error),
         }
     }

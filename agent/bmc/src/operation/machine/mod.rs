@@ -78,6 +78,8 @@ pub struct Operation {
     /// nothing, unless off was read since the power-off.
     late_off: Option<Duration>,
     ended: Option<Outcome>,
+    /// Why it ends after one more reading: a command that arrived was refused for good, and may have been carried out.
+    refused: Option<ErrorKind>,
     /// The last successful reading, and when it was complete.
     seen: Option<(PowerState, Duration)>,
     /// Whether that reading was the last call.
@@ -135,6 +137,7 @@ impl Operation {
             is_cut_short: false,
             late_off: (!late_off.is_zero()).then_some(late_off),
             ended: None,
+            refused: None,
             seen: None,
             fresh: false,
             looked: Duration::ZERO,
@@ -195,6 +198,12 @@ impl Operation {
 
     /// The next step at `now`.
     pub fn next(&mut self, now: Duration) -> Next {
+        if self.ended.is_none()
+            && let Some(kind) = self.refused
+            && (self.cancelled || now >= self.request.deadline)
+        {
+            self.ended = Some(Outcome::Failed(kind));
+        }
         if self.ended.is_none() && self.cancelled {
             self.ended = Some(Outcome::Cancelled);
         }
@@ -251,6 +260,9 @@ impl Operation {
         match result {
             Ok(seen) => self.read_well(begun, now, &seen),
             Err(failed) => self.read_failed(now, &failed),
+        }
+        if let (None, Some(kind)) = (&self.ended, self.refused) {
+            self.ended = Some(Outcome::Failed(kind));
         }
         match (before, self.confirmed) {
             (_, None) => Proof::None,
@@ -368,8 +380,27 @@ impl Operation {
                     self.next_read = self.next_send;
                 }
                 self.permanent(now, &failed);
+                self.looks_after_refusal(now, &failed);
             }
         }
+    }
+
+    /// A refusal for good of a command that arrived ends the operation after one more reading: some BMCs refuse what they
+    /// have carried out. A refused password is not sent again.
+    fn looks_after_refusal(&mut self, now: Duration, failed: &CallFailure) {
+        if failed.not_sent || failed.kind == ErrorKind::Authentication {
+            return;
+        }
+        if let Some(Outcome::Failed(kind)) = self.ended {
+            self.ended = None;
+            self.refused = Some(kind);
+            self.next_read = now.saturating_add(self.request.timing.poll_first);
+        }
+    }
+
+    /// Whether a command that arrived was refused for good.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.is_some()
     }
 
     /// Records that a command was accepted, or that the driver sent none because none was needed.

@@ -50,7 +50,7 @@ impl Operation {
     /// The next command and its due time, according to the last reading; `None`: no command is
     /// needed.
     pub(super) fn send_at(&self) -> Option<(Duration, PowerCommand)> {
-        if !self.fresh {
+        if !self.fresh || self.refused.is_some() {
             return None;
         }
         let (state, _) = self.seen?;

@@ -14,8 +14,10 @@ struct Memory {
     commands: Mutex<Vec<PowerCommand>>,
     /// Whether readings get no response.
     mute: bool,
-    /// Error of the commands reset and NMI.
+    /// Error of every command.
     refuse: Option<ErrorKind>,
+    /// Whether a refused command is carried out all the same.
+    obeys: bool,
     /// Whether the host ignores a soft power-off.
     deaf: bool,
     /// How long a reading takes.
@@ -29,6 +31,7 @@ impl Memory {
             commands: Mutex::default(),
             mute: false,
             refuse: None,
+            obeys: false,
             deaf: false,
             slow: ms(10),
         }
@@ -75,6 +78,11 @@ impl Bmc for Memory {
         Box::pin(async move {
             self.commands.lock().unwrap().push(command);
             if let Some(kind) = self.refuse {
+                if self.obeys
+                    && let Some(state) = command.leads_to()
+                {
+                    *self.state.lock().unwrap() = state;
+                }
                 return Err(self.error(kind));
             }
             let is_ignored = self.deaf && command == PowerCommand::SoftOff;
@@ -207,6 +215,43 @@ async fn rejected_reset_reports_the_error_text_of_the_bmc() {
     assert_eq!(report.outcome, Outcome::Failed(ErrorKind::Refused));
     assert_eq!(report.error.unwrap().message, "said so");
     assert_eq!(*bmc.commands.lock().unwrap(), [PowerCommand::Reset]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_of_a_power_off_says_what_was_sent_and_what_was_read_after_it() {
+    for kind in [ErrorKind::Privilege, ErrorKind::Unsupported] {
+        for (obeys, last) in [(true, "off"), (false, "on")] {
+            for goal in [
+                off().goal,
+                Goal::Cycle {
+                    hold_off: s(1),
+                    confirmations: 1,
+                    confirm_interval: s(1),
+                },
+            ] {
+                let bmc = Memory {
+                    refuse: Some(kind),
+                    obeys,
+                    ..Memory::new(On)
+                };
+                let report =
+                    super::super::run(&bmc, OperationRequest { goal, ..off() }, &mut ()).await;
+                assert_eq!(report.outcome, Outcome::Failed(kind));
+                assert_eq!(*bmc.commands.lock().unwrap(), [PowerCommand::Off]);
+                let expected = format!(
+                    "1 command was sent and may have worked all the same, the last reading was {last}"
+                );
+                assert_eq!(report.after_failure(), Some(expected));
+                assert_eq!(report.error.unwrap().message, "said so");
+            }
+        }
+    }
+    let wrong = Memory {
+        refuse: Some(ErrorKind::Authentication),
+        ..Memory::new(On)
+    };
+    let report = super::super::run(&wrong, off(), &mut ()).await;
+    assert_eq!(report.readings.len(), 1, "{report:?}");
 }
 
 /// A caller that is gone after some time, and the operation's knowledge of that.

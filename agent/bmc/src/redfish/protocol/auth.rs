@@ -4,7 +4,7 @@
 //! in a second time in one call, leave a session open that it replaces, or repeat a command.
 
 use std::{
-    sync::{Arc, PoisonError},
+    sync::{Arc, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -16,6 +16,7 @@ use tokio::{
 use url::Url;
 
 use super::{
+    basic_use::{BasicUse, Permission, Refusal},
     call_budget::Call,
     credentials::{Account, Credentials, Session},
     document::Root,
@@ -32,6 +33,10 @@ use crate::{
 
 /// How long HTTP Basic is used after the session table was full.
 const FULL_FOR: Duration = Duration::from_secs(300);
+
+/// How long a read by HTTP Basic waits for the one that shows whether the password is accepted: read side by side, several
+/// would be as many failed logins.
+const PROVING: Duration = Duration::from_secs(3);
 
 /// How long a session that is replaced may take to be deleted.
 const DELETE_WITHIN: Duration = Duration::from_secs(2);
@@ -74,8 +79,9 @@ pub(crate) struct Access {
     state: Mutex<State>,
     root: Mutex<Option<Root>>,
     refused: RefusedResources,
-    /// A resource that the BMC has shown to the user by HTTP Basic.
-    basic_read: std::sync::Mutex<Option<Url>>,
+    basic_use: std::sync::Mutex<BasicUse>,
+    /// Held by the request that shows whether the BMC accepts the password by HTTP Basic.
+    proving: Mutex<()>,
     /// How long a call waits for a login.
     patience: Duration,
 }
@@ -102,7 +108,8 @@ impl Access {
             state: Mutex::new(State::Fresh),
             root: Mutex::new(None),
             refused: RefusedResources::default(),
-            basic_read: std::sync::Mutex::default(),
+            basic_use: std::sync::Mutex::default(),
+            proving: Mutex::default(),
             patience: timeouts.connect + timeouts.request,
         })
     }
@@ -130,7 +137,7 @@ impl Access {
             .get(&url, &Credentials::None, Silence::GivesUp)
             .await?;
         if answer.status == StatusCode::UNAUTHORIZED && self.policy != AuthPolicy::Session {
-            answer = self.http.get(&url, &self.basic(), Silence::GivesUp).await?;
+            answer = self.read_by_basic(&url, false, Silence::GivesUp).await?;
         }
         if answer.status == StatusCode::NOT_FOUND {
             let message = "no Redfish service here; check the address, or the BMC's firmware";
@@ -155,45 +162,43 @@ impl Access {
 
     async fn read(&self, call: &Call, url: &Url, is_monitor: bool) -> Result<Answer, BmcError> {
         let credentials = self.credentials().await?;
+        let Credentials::Session(session) = &credentials else {
+            let read = self.read_by_basic(url, is_monitor, call.silence()).await;
+            return match read {
+                Err(error) if error.kind == ErrorKind::Authentication => {
+                    Err(self.basic_refused(error).await)
+                }
+                read => read,
+            };
+        };
         let answer = self
             .read_as(url, &credentials, is_monitor, call.silence())
             .await?;
         if answer.status != StatusCode::UNAUTHORIZED {
-            if matches!(credentials, Credentials::Basic(_)) && answer.status.is_success() {
-                self.basic_reads(url);
-            }
             return Ok(answer);
         }
-        let answer = match &credentials {
-            Credentials::Basic(_) => match self.basic_again(url, is_monitor).await? {
-                Some(answer) => return Ok(answer),
-                None => answer,
-            },
-            Credentials::Session(session) if self.refused.is_recent(url.path()) => {
-                match self.again(url, session, answer, is_monitor).await? {
-                    Retried::Answered(answer) => return Ok(answer),
-                    Retried::ResourceRefused(error) => return Err(error),
-                    Retried::SessionEnded(answer) => answer,
-                }
+        let answer = if self.refused.is_recent(url.path()) {
+            match self.again(url, session, answer, is_monitor).await? {
+                Retried::Answered(answer) => return Ok(answer),
+                Retried::ResourceRefused(error) => return Err(error),
+                Retried::SessionEnded(answer) => answer,
             }
-            _ => answer,
+        } else {
+            answer
         };
         self.refused.add(url.path());
-        let credentials = self.refused(call, &credentials, &answer).await?;
+        let credentials = self.refused(call, session, &answer).await?;
+        let Credentials::Session(session) = &credentials else {
+            return self.read_by_basic(url, is_monitor, call.silence()).await;
+        };
         let answer = self
             .read_as(url, &credentials, is_monitor, call.silence())
             .await?;
         if answer.status == StatusCode::UNAUTHORIZED {
             // The session has not expired, so a new one does not help, and this one serves other resources.
-            return Err(match &credentials {
-                Credentials::Session(session) => match self.is_open(session).await {
-                    Some(false) => errors::of_status(&self.http.reporter, "reading", &answer),
-                    Some(true) | None => errors::kept_resource(&self.http.reporter, &answer),
-                },
-                _ => match self.refused(call, &credentials, &answer).await {
-                    Err(error) => error,
-                    Ok(_) => errors::of_status(&self.http.reporter, "reading", &answer),
-                },
+            return Err(match self.is_open(session).await {
+                Some(false) => errors::of_status(&self.http.reporter, "reading", &answer),
+                Some(true) | None => errors::kept_resource(&self.http.reporter, &answer),
             });
         }
         Ok(answer)
@@ -236,59 +241,70 @@ impl Access {
         Ok(Retried::ResourceRefused(error))
     }
 
-    /// Records a resource that the BMC shows to the user by HTTP Basic.
-    fn basic_reads(&self, url: &Url) {
-        let mut read = self
-            .basic_read
+    /// No code panics while it holds this lock, so its data are consistent.
+    fn basic_use(&self) -> MutexGuard<'_, BasicUse> {
+        self.basic_use
             .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if read.as_ref() != Some(url) {
-            *read = Some(url.clone());
-        }
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads a resource again that was refused to a user whom the BMC has accepted by HTTP Basic before. `None`: it no
-    /// longer accepts the user, or never has.
-    ///
-    /// # Errors
-    ///
-    /// The BMC accepts the user for another resource, and refuses this one.
-    async fn basic_again(&self, url: &Url, is_monitor: bool) -> Result<Option<Answer>, BmcError> {
-        let read = || {
-            self.basic_read
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        let Some(proven) = read().clone() else {
-            return Ok(None);
-        };
+    /// Reads by HTTP Basic. A 401 is an error: the password is not sent again at once.
+    async fn read_by_basic(
+        &self,
+        url: &Url,
+        is_monitor: bool,
+        silence: Silence,
+    ) -> Result<Answer, BmcError> {
         let credentials = self.basic();
-        let was_kept = self.http.has_kept();
-        self.http.close_kept();
-        if proven != *url {
-            let proof = self
-                .http
-                .get(&proven, &credentials, Silence::GivesUp)
-                .await?;
-            if !proof.status.is_success() {
-                *read() = None;
-                return Ok(None);
+        let is_proven = self.basic_use().is_proven(Instant::now());
+        let _turn = match is_proven {
+            true => None,
+            false => timeout(PROVING, self.proving.lock()).await.ok(),
+        };
+        let permission = self.basic_use().may_read(Instant::now(), url);
+        match permission {
+            Permission::Granted => {}
+            Permission::Held(error) => return Err(error),
+            Permission::After(proven) => {
+                let proof = self.http.get(&proven, &credentials, silence).await?;
+                self.accepts_basic(&proven, &proof)?;
             }
         }
-        let answer = self
-            .read_as(url, &credentials, is_monitor, Silence::GivesUp)
-            .await?;
+        let answer = self.read_as(url, &credentials, is_monitor, silence).await?;
+        self.accepts_basic(url, &answer)?;
+        Ok(answer)
+    }
+
+    /// Records the answer to a read by HTTP Basic; a 401 is an error.
+    fn accepts_basic(&self, url: &Url, answer: &Answer) -> Result<(), BmcError> {
+        if answer.status.is_success() {
+            self.basic_use().accepted(Instant::now(), url);
+        }
         if answer.status != StatusCode::UNAUTHORIZED {
-            if was_kept {
-                self.http.kept_failed();
-            }
-            return Ok(Some(answer));
+            return Ok(());
         }
-        if proven == *url {
-            *read() = None;
-            return Ok(None);
+        let (reporter, now) = (&self.http.reporter, Instant::now());
+        let mut basic = self.basic_use();
+        let refusal = basic.meaning(now, url.path());
+        let error = match refusal {
+            Refusal::Resource => errors::kept_resource(reporter, answer),
+            Refusal::Password => errors::of_status(reporter, "reading", answer),
+        };
+        basic.remember(now, url.path(), refusal, &error);
+        Err(error)
+    }
+
+    /// The error of a password that HTTP Basic does not accept. Where it was used because the session table was full, a
+    /// session is tried next.
+    async fn basic_refused(&self, error: BmcError) -> BmcError {
+        let mut state = self.state.lock().await;
+        if !matches!(&*state, State::Basic(Some(_))) {
+            return error;
         }
-        Err(errors::kept_resource(&self.http.reporter, &answer))
+        *state = State::Fresh;
+        let message =
+            "all sessions of the BMC are taken, and it refuses Basic authentication; close some";
+        self.http.reporter.error(ErrorKind::Busy, message)
     }
 
     /// Whether a session works, which its own resource shows; `None`: it has none.
@@ -317,18 +333,45 @@ impl Access {
         self.credentials().await.map(drop)
     }
 
-    /// Sends a change, exactly once.
+    /// Sends a change, exactly once. After a 401 the caller may ask again for it once, in a new session; a second one, and one
+    /// to HTTP Basic, is a refusal of the command: something was read for it with the same credentials.
+    ///
+    /// # Errors
+    ///
+    /// `Busy`: the session was refused.
     pub(crate) async fn change(&self, change: Change<'_>) -> Result<Answer, BmcError> {
         let credentials = self.credentials().await?;
-        let answer = self.http.change(change, &credentials).await?;
-        if answer.status == StatusCode::UNAUTHORIZED
-            && let Credentials::Session(session) = &credentials
-        {
-            self.forget(session).await;
-            let message = "the session ended just before the command; try again";
-            return Err(self.http.reporter.error(ErrorKind::Busy, message));
+        let request = change.name();
+        if matches!(credentials, Credentials::Basic(_)) {
+            self.basic_use().may_change(Instant::now(), &request)?;
         }
-        Ok(answer)
+        let answer = self.http.change(change, &credentials).await?;
+        if answer.status != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        let reporter = &self.http.reporter;
+        match &credentials {
+            Credentials::Session(session) => {
+                if self.refused.is_recent(&request) {
+                    return Err(errors::kept_command(reporter, &answer));
+                }
+                self.refused.add(&request);
+                self.forget(session).await;
+                let message = "the BMC refuses the session of the command (401), which has perhaps ended; not taken yet, ask again";
+                Err(reporter.error(ErrorKind::Busy, message))
+            }
+            _ => {
+                let now = Instant::now();
+                let mut basic = self.basic_use();
+                let refusal = basic.meaning(now, &request);
+                let error = match refusal {
+                    Refusal::Resource => errors::kept_command(reporter, &answer),
+                    Refusal::Password => errors::of_status(reporter, "changing", &answer),
+                };
+                basic.remember(now, &request, refusal, &error);
+                Err(error)
+            }
+        }
     }
 
     /// Closes the session, if there is one. The next request opens another.
@@ -358,7 +401,11 @@ impl Access {
         match &*state {
             State::Session(session) => Ok(Credentials::Session(Arc::clone(session))),
             State::Basic(None) => Ok(self.basic()),
-            State::Basic(Some(until)) if Instant::now() < *until => Ok(self.basic()),
+            State::Basic(Some(until))
+                if Instant::now() < *until && !self.basic_use().is_held(Instant::now()) =>
+            {
+                Ok(self.basic())
+            }
             State::Basic(Some(_)) | State::Refused(_) | State::LoggingIn(_) | State::Fresh => {
                 self.log_in(&mut state).await
             }
@@ -369,20 +416,11 @@ impl Access {
     async fn refused(
         &self,
         call: &Call,
-        used: &Credentials,
+        used: &Arc<Session>,
         answer: &Answer,
     ) -> Result<Credentials, BmcError> {
         let error = errors::of_status(&self.http.reporter, "reading", answer);
         let mut state = self.state.lock().await;
-        let Credentials::Session(used) = used else {
-            if matches!(&*state, State::Basic(Some(_))) {
-                *state = State::Fresh;
-                let message = "all sessions of the BMC are taken, and it refuses Basic \
-                               authentication; close some";
-                return Err(self.http.reporter.error(ErrorKind::Busy, message));
-            }
-            return Err(error);
-        };
         if let State::Session(current) = &*state {
             if Arc::ptr_eq(current, used) {
                 *state = State::Refused(Arc::clone(used));

@@ -42,6 +42,11 @@ impl Failure {
         self.kind == ErrorKind::Timeout
     }
 
+    /// Whether the request may have arrived.
+    pub(super) fn has_reached(&self) -> bool {
+        self.reached
+    }
+
     /// A header value that HTTP does not allow.
     pub(super) fn unsendable() -> Self {
         Self::new(
@@ -232,6 +237,16 @@ pub(super) fn kept_resource(reporter: &Reporter, answer: &Answer) -> BmcError {
     let message = format!(
         "reading: the BMC refuses this resource (401) although it accepts the user; the user lacks a right, or the \
          BMC a licence{says}"
+    );
+    reporter.error(ErrorKind::Privilege, message)
+}
+
+/// The same for a command, which was sent after something had been read with the same credentials.
+pub(super) fn kept_command(reporter: &Reporter, answer: &Answer) -> BmcError {
+    let says = reporter.says(&answer.messages());
+    let message = format!(
+        "the BMC refuses this command (401) although it accepts the user for reading; the user lacks a right, or the BMC \
+         a licence{says}"
     );
     reporter.error(ErrorKind::Privilege, message)
 }

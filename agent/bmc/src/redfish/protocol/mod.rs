@@ -4,6 +4,7 @@
 //! send a command twice.
 
 pub(crate) mod auth;
+mod basic_use;
 pub(crate) mod call_budget;
 mod credentials;
 pub(crate) mod document;

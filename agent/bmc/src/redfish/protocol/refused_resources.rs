@@ -1,7 +1,8 @@
-//! Resources that a BMC refused with 401, and when.
+//! Resources whose reading has failed, and when.
 //!
-//! A 401 means that the session has ended, or that the BMC refuses this resource whatever the session is. Must never: grow
-//! without bound, or keep a resource from being read.
+//! A 401 means that the session has ended, or that the BMC refuses this resource whatever the session is; another failure
+//! over a connection that was used before means that connection, or the resource. Must never: grow without bound, or keep a
+//! resource from being read.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -10,17 +11,18 @@ use std::{
 
 use tokio::time::Instant;
 
-/// For how long no further login is made for one resource while the session works for others.
+/// For how long no further login is made for one resource while the session works for others, and a failure is not tried
+/// again over a new connection.
 const RECENT: Duration = Duration::from_secs(60);
 /// Resources that are remembered; a BMC refuses few.
 const MOST: usize = 32;
 
-/// The resources for which the client has logged in again, each with the time.
+/// The resources for which the client has logged in again, or has asked over a new connection in vain, each with the time.
 #[derive(Debug, Default)]
 pub(super) struct RefusedResources(Mutex<Vec<(String, Instant)>>);
 
 impl RefusedResources {
-    /// Whether the client has logged in again for this path within a minute.
+    /// Whether the client has done so for this path within a minute.
     pub(super) fn is_recent(&self, path: &str) -> bool {
         let now = Instant::now();
         let refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -28,7 +30,7 @@ impl RefusedResources {
         of_path.any(|(_, at)| now.saturating_duration_since(*at) < RECENT)
     }
 
-    /// Records that the client logs in again for this path.
+    /// Records that the client does so for this path.
     pub(super) fn add(&self, path: &str) {
         let now = Instant::now();
         let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -33,6 +33,8 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(crate) body: Body,
+    /// Whether the connection ended before the body did, as far as the response says how long it is.
+    pub(super) is_cut: bool,
 }
 
 impl Answer {
@@ -41,6 +43,14 @@ impl Answer {
             Body::Json(body) => Messages::of(body),
             _ => Messages::default(),
         }
+    }
+
+    /// Whether a read that was answered like this has failed: it got no document, or not the whole of it. An answer without
+    /// one may be that of a task monitor, unless it is a 200.
+    pub(super) fn fails_a_read(&self) -> bool {
+        let is_missing = self.status == StatusCode::OK && !matches!(self.body, Body::Json(_));
+        let is_failure = !self.status.is_success() && self.status != StatusCode::NOT_MODIFIED;
+        is_failure || is_missing || self.is_cut
     }
 
     /// Whether the BMC closes the connection after it.

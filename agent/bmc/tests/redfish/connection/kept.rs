@@ -32,6 +32,8 @@ enum Habit {
     IsSilent,
     /// It has no time for it.
     IsBusy,
+    /// It sends these bytes, and closes the connection if told.
+    Sends(&'static [u8], bool),
     /// It refuses the user.
     Refuses,
     /// It answers each request but the first one with the answer to the one before.
@@ -122,6 +124,13 @@ async fn serve(mut stream: TcpStream, number: usize, habit: Habit, seen: Arc<Mut
         match habit {
             Habit::Resets if is_second => return stream.set_zero_linger().unwrap(),
             Habit::IsSilent if is_second => return std::future::pending().await,
+            Habit::Sends(bytes, ends) if is_second => {
+                stream.write_all(bytes).await.unwrap();
+                if ends {
+                    return;
+                }
+                continue;
+            }
             Habit::IsBusy | Habit::Refuses if is_second => {
                 let status = if habit == Habit::IsBusy { 503 } else { 401 };
                 let answer = format!("HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n");
@@ -207,12 +216,7 @@ async fn reads_share_a_connection_that_is_closed_before_a_command() {
 
 #[tokio::test]
 async fn bmc_that_breaks_a_connection_used_again_has_one_for_each_read() {
-    for habit in [
-        Habit::Resets,
-        Habit::IsSilent,
-        Habit::IsBusy,
-        Habit::Refuses,
-    ] {
+    for habit in [Habit::Resets, Habit::IsSilent, Habit::IsBusy] {
         let server = Server::start(habit).await;
         let client = server.client(KeepAlive::Auto);
         let begun = Instant::now();
@@ -224,19 +228,106 @@ async fn bmc_that_breaks_a_connection_used_again_has_one_for_each_read() {
         assert_eq!(server.connections(), [1, 1, 2, 3, 4], "{habit:?}");
         let seen = server.seen.lock().unwrap().clone();
         let closes: Vec<bool> = seen.iter().map(|(.., closes)| *closes).collect();
-        // A refused password is asked for once more over the next connection that is kept.
-        let is_second_kept = habit == Habit::Refuses;
-        assert_eq!(
-            closes,
-            [false, false, !is_second_kept, true, true],
-            "{habit:?}"
-        );
+        assert_eq!(closes, [false, false, true, true, true], "{habit:?}");
     }
 }
 
 #[tokio::test]
-async fn bmc_that_is_busy_or_refuses_the_user_over_every_connection_is_asked_twice() {
-    for (status, kind) in [(503, ErrorKind::Busy), (401, ErrorKind::Authentication)] {
+async fn read_that_fails_in_any_way_over_a_connection_used_again_is_read_over_a_new_one() {
+    let failures: [(&[u8], bool); 12] = [
+        (b"HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n", false),
+        (b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", false),
+        (b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", false),
+        (
+            b"HTTP/1.1 429 No\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n",
+            false,
+        ),
+        (b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\n{}", false),
+        (
+            b"HTTP/1.1 302 No\r\nLocation: /login.html\r\nContent-Length: 0\r\n\r\n",
+            false,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>",
+            false,
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", false),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n{\"a", false),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{\"PowerState\":\"Off\"}",
+            true,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n{}\r\n",
+            false,
+        ),
+        (b"\x15\x03\x01\x00\x02\x02\x28garbage\r\n\r\n", false),
+    ];
+    for (bytes, ends) in failures {
+        let text = String::from_utf8_lossy(bytes);
+        let server = Server::start(Habit::Sends(bytes, ends)).await;
+        let client = server.client(KeepAlive::Auto);
+        for number in 0..5 {
+            let reading = client.power().await;
+            let reading = reading.unwrap_or_else(|error| panic!("{text}, {number}: {error}"));
+            assert_eq!(reading.state, PowerState::On, "{text}");
+        }
+        let connections = server.connections();
+        let is_reset = connections == [1, 1, 2, 3, 4, 5];
+        assert!(
+            is_reset || connections == [1, 1, 2, 3, 3, 4, 5],
+            "{text}: {connections:?}"
+        );
+        client.off().await.unwrap();
+        let seen = server.seen.lock().unwrap().clone();
+        let posts = seen.iter().filter(|(_, method, _)| method == "post");
+        assert_eq!(posts.count(), 1, "{text}: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn resource_that_fails_over_new_connections_too_is_asked_for_once() {
+    let mut reads = 0;
+    let bmc = TestBmc::with(move |seen, _| {
+        reads += usize::from(seen.is("GET", SYSTEM));
+        (seen.is("GET", SYSTEM) && reads > 1).then(|| Reply::status(404))
+    })
+    .await;
+    let mut config = bmc.config();
+    config.address = format!("{}{SYSTEM}", config.address).parse().unwrap();
+    config.auth = AuthPolicy::Basic;
+    config.keep_alive = KeepAlive::Auto;
+    let client = connect(config).unwrap();
+    client.power().await.unwrap();
+    for (number, count) in [(2, 3), (3, 4), (4, 5), (5, 6)] {
+        client.power().await.unwrap_err();
+        assert_eq!(bmc.count("GET", SYSTEM), count, "reading {number}");
+    }
+}
+
+#[tokio::test]
+async fn refused_password_is_sent_once_whatever_the_connection() {
+    for keep_alive in [KeepAlive::Auto, KeepAlive::Always] {
+        let server = Server::start(Habit::Refuses).await;
+        let client = server.client(keep_alive);
+        client.power().await.unwrap();
+        for _ in 0..3 {
+            let error = client.power().await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
+            let error = client.off().await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
+            assert!(error.not_sent && error.retry_after.is_some(), "{error}");
+        }
+        assert_eq!(server.connections(), [1, 1], "{keep_alive:?}");
+    }
+}
+
+#[tokio::test]
+async fn bmc_that_is_busy_over_every_connection_is_asked_twice_and_with_a_refused_password_once() {
+    for (status, kind, asked, then) in [
+        (503, ErrorKind::Busy, 3, 4),
+        (401, ErrorKind::Authentication, 2, 2),
+    ] {
         let mut reads = 0;
         let bmc = TestBmc::with(move |seen, _| {
             reads += usize::from(seen.is("GET", SYSTEM));
@@ -250,11 +341,11 @@ async fn bmc_that_is_busy_or_refuses_the_user_over_every_connection_is_asked_twi
         let client = connect(config).unwrap();
         client.power().await.unwrap();
         assert_eq!(client.power().await.unwrap_err().kind, kind, "{status}");
-        assert_eq!(bmc.count("GET", SYSTEM), 3, "{status}");
+        assert_eq!(bmc.count("GET", SYSTEM), asked, "{status}");
         assert_eq!(client.power().await.unwrap_err().kind, kind, "{status}");
         assert_eq!(
             bmc.count("GET", SYSTEM),
-            4,
+            then,
             "{status}: nothing is proven any more"
         );
     }

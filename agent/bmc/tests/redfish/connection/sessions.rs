@@ -1,8 +1,11 @@
 //! Sessions and Basic authentication.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use rackhand_bmc::{AuthPolicy, Bmc, ErrorKind, redfish::connect};
+use rackhand_bmc::{AuthPolicy, Bmc, ErrorKind, KeepAlive, redfish::connect};
 use serde_json::json;
 
 use crate::bmc::{BASIC, RESET, Reply, SESSIONS, SYSTEM, TestBmc};
@@ -475,13 +478,13 @@ async fn resource_that_is_refused_with_basic_does_not_count_as_a_refused_passwor
 }
 
 #[tokio::test]
-async fn password_that_is_changed_meanwhile_is_sent_twice_at_most_with_basic() {
+async fn password_that_is_changed_meanwhile_is_sent_once_with_basic() {
     let bmc = TestBmc::start().await;
     let client = client(&bmc, AuthPolicy::Basic);
     client.power().await.unwrap();
     bmc.world(|world| world.takes_basic = false);
     let before = bmc.count("GET", SYSTEM);
-    for most in [2, 3] {
+    for most in [1, 1] {
         let error = client.power().await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
         assert_eq!(bmc.count("GET", SYSTEM) - before, most);
@@ -492,13 +495,79 @@ async fn password_that_is_changed_meanwhile_is_sent_twice_at_most_with_basic() {
 async fn command_that_is_refused_with_basic_says_that_the_user_may_not() {
     let bmc = TestBmc::with(|seen, _| seen.is("POST", RESET).then(|| Reply::status(401))).await;
     let client = client(&bmc, AuthPolicy::Basic);
+    for is_sent in [true, false] {
+        let error = client.off().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Privilege, "{error}");
+        assert_eq!(error.not_sent, !is_sent, "{error}");
+        assert!(
+            error.message.contains("although it accepts the user"),
+            "{error}"
+        );
+        client.power().await.unwrap();
+    }
+    assert_eq!(bmc.count("POST", RESET), 1, "one failed login a minute");
+}
+
+#[tokio::test]
+async fn password_that_is_changed_in_an_operation_is_refused_once_over_all_its_reads() {
+    for kept in [KeepAlive::Auto, KeepAlive::Always, KeepAlive::Never] {
+        for is_recent in [true, false] {
+            let refused = Arc::new(Mutex::new(0));
+            let count = Arc::clone(&refused);
+            let bmc = TestBmc::with(move |seen, world| {
+                let has_password = seen.header("authorization").is_some();
+                *count.lock().unwrap() += usize::from(has_password && !world.takes_basic);
+                None
+            })
+            .await;
+            bmc.world(|world| {
+                world.root = json!({
+                    "Tasks": {"@odata.id": "/redfish/v1/TaskService"},
+                    "UpdateService": {"@odata.id": "/redfish/v1/UpdateService"},
+                });
+            });
+            bmc.put("/redfish/v1/TaskService", json!({"Id": "TaskService"}));
+            bmc.put("/redfish/v1/UpdateService", json!({"Id": "UpdateService"}));
+            let mut config = bmc.config();
+            (config.auth, config.keep_alive) = (AuthPolicy::Basic, kept);
+            config.address = format!("{}{SYSTEM}", config.address).parse().unwrap();
+            let client = connect(config).unwrap();
+            let limit = Duration::from_secs(10);
+            client.power().await.unwrap();
+            client.firmware_updates(limit).await.unwrap();
+            bmc.world(|world| world.takes_basic = false);
+            if is_recent {
+                client.power().await.unwrap_err();
+            } else {
+                // The updates are read side by side.
+                tokio::time::sleep(Duration::from_millis(5_100)).await;
+            }
+            let _ = client.firmware_updates(limit).await;
+            let error = client.power().await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Authentication, "{kept:?}: {error}");
+            client.off().await.unwrap_err();
+            assert_eq!(*refused.lock().unwrap(), 1, "{kept:?} {is_recent}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn command_that_is_refused_in_every_session_costs_one_login_and_is_named() {
+    let bmc = TestBmc::with(|seen, _| {
+        let refuses = || Reply::message(401, "Base.1.8.AccessDenied", "no licence for it");
+        seen.is("POST", RESET).then(refuses)
+    })
+    .await;
+    let client = bmc.client();
     let error = client.off().await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Busy, "{error}");
-    let error = client.off().await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Privilege, "{error}");
-    assert!(
-        error.message.contains("although it accepts the user"),
-        "{error}"
-    );
-    assert_eq!(bmc.count("POST", RESET), 2);
+    for _ in 0..5 {
+        let error = client.off().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Privilege, "{error}");
+        for text in ["although it accepts the user", "no licence for it"] {
+            assert!(error.message.contains(text), "{error}");
+        }
+    }
+    assert_eq!(bmc.count("POST", SESSIONS), 2);
+    assert_eq!(bmc.world(|world| world.tokens.len()), 1);
 }

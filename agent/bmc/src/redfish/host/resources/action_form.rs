@@ -23,7 +23,7 @@ pub(super) enum NotYet {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ActionAnswer {
     pub(super) status: StatusCode,
-    /// Whether it is a denial that names no missing privilege, or refuses a password that has just been accepted.
+    /// Whether it is a denial that names no missing privilege.
     pub(super) is_denial: bool,
     /// Whether the action had a precondition.
     pub(super) had_condition: bool,

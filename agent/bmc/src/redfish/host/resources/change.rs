@@ -128,10 +128,9 @@ impl Turn<'_> {
         if !answer.status.is_success() {
             call.command_is_refused();
         }
-        let is_password_refused = answer.status == StatusCode::UNAUTHORIZED;
         let seen = ActionAnswer {
             status: answer.status,
-            is_denial: may_repeat && (errors::is_denial(&answer) || is_password_refused),
+            is_denial: may_repeat && errors::is_denial(&answer),
             had_condition: condition != Condition::None,
         };
         let not_yet = resources.action_form().answered(resources.clock(), seen);
@@ -146,12 +145,6 @@ impl Turn<'_> {
             })
         };
         match not_yet {
-            None if is_password_refused && may_repeat => error(
-                ErrorKind::Privilege,
-                None,
-                "the BMC refuses this command although it accepts the user for reading; the user lacks a right, or the \
-                 BMC a licence",
-            ),
             None => Ok(answer),
             Some(NotYet::NeedsCondition) => {
                 let kind = match may_repeat {

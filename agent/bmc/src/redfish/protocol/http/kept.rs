@@ -14,6 +14,8 @@ pub(super) const IDLE: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_secs(3600);
 /// The same at most; each further failure doubles it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
+/// Failures of reads that a new connection mended, after which each read has a connection of its own.
+const DOUBTS: u32 = 2;
 /// Reads over kept connections in a row after which a failure is the first one again: the BMC was restarted.
 const PROVEN: u32 = 1000;
 
@@ -24,6 +26,11 @@ pub(super) struct Kept {
     /// Each read has a connection of its own until then.
     alone_until: Duration,
     failures: u32,
+    /// Reads that failed over a connection that was used before, and did not over a new one.
+    doubts: u32,
+    /// Whether the BMC refused a password over a connection that was used before. If it accepts it over the next one, the
+    /// connection was the reason.
+    is_refused: bool,
     /// Reads over kept connections since the last failure.
     reads: u32,
     /// When a connection was used last that may still be open.
@@ -36,6 +43,8 @@ impl Kept {
             mode,
             alone_until: Duration::ZERO,
             failures: 0,
+            doubts: 0,
+            is_refused: false,
             reads: 0,
             used: None,
         }
@@ -62,7 +71,28 @@ impl Kept {
         self.used = Some(now);
         self.reads = self.reads.saturating_add(1);
         if self.reads >= PROVEN {
-            self.failures = 0;
+            (self.failures, self.doubts) = (0, 0);
+        }
+    }
+
+    /// Records that a password was refused over a connection that was used before.
+    pub(super) fn refused(&mut self) {
+        self.is_refused = true;
+    }
+
+    /// Records that a document was read over a connection that is left open.
+    pub(super) fn accepted(&mut self, now: Duration) {
+        if self.is_refused {
+            self.failed(now);
+        }
+    }
+
+    /// Records that a read failed over a connection that was used before, and did not over a new one. The second time it
+    /// is no accident.
+    pub(super) fn doubted(&mut self, now: Duration) {
+        self.doubts = self.doubts.saturating_add(1);
+        if self.doubts >= DOUBTS || self.failures > 0 {
+            self.failed(now);
         }
     }
 
@@ -73,16 +103,12 @@ impl Kept {
         self.alone_until = now.saturating_add(pause);
         self.failures = self.failures.saturating_add(1);
         (self.reads, self.used) = (0, None);
+        (self.doubts, self.is_refused) = (0, false);
     }
 
     /// Whether the connection is closed before a command, so that the BMC has one at a time.
     pub(super) fn closes_for_commands(&self) -> bool {
         self.mode == KeepAlive::Auto
-    }
-
-    /// Whether a connection was left open.
-    pub(super) fn is_open(&self) -> bool {
-        self.used.is_some()
     }
 
     /// Records that the connection was closed.
@@ -126,6 +152,30 @@ mod tests {
         }
         kept.failed(now);
         assert!(kept.keeps(now + FIRST_PAUSE), "it was a restart of the BMC");
+    }
+
+    #[test]
+    fn second_read_that_a_new_connection_mends_ends_kept_ones() {
+        let mut kept = Kept::new(KeepAlive::Auto);
+        kept.doubted(s(1));
+        assert!(kept.keeps(s(1)), "it may be an accident");
+        kept.doubted(s(2));
+        assert!(!kept.keeps(s(2)));
+        let later = s(2) + FIRST_PAUSE;
+        assert!(kept.keeps(later));
+        kept.doubted(later);
+        assert!(!kept.keeps(later), "nothing has changed");
+    }
+
+    #[test]
+    fn password_that_the_next_connection_accepts_was_refused_because_of_the_connection() {
+        let mut kept = Kept::new(KeepAlive::Auto);
+        kept.accepted(s(1));
+        assert!(kept.keeps(s(1)));
+        kept.refused();
+        assert!(kept.keeps(s(2)), "it may have been changed");
+        kept.accepted(s(3));
+        assert!(!kept.keeps(s(3)));
     }
 
     #[test]

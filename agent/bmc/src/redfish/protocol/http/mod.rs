@@ -30,6 +30,7 @@ use url::Url;
 use super::{
     credentials::Credentials,
     errors::{self, Failure},
+    refused_resources::RefusedResources,
     reporter::Reporter,
     response::{Answer, Body},
     tls,
@@ -131,6 +132,11 @@ impl<'a> Change<'a> {
         change
     }
 
+    /// The method and the path, which tell it from other requests.
+    pub(super) fn name(&self) -> String {
+        format!("{} {}", self.method, self.url.path())
+    }
+
     /// A login that creates a session.
     pub(super) fn log_in(url: &'a Url, body: &Value) -> Self {
         Self {
@@ -153,6 +159,18 @@ pub(in crate::redfish) enum Silence {
 
 /// How long a connection that was used before is silent until a read asks beside it.
 const SILENT: Duration = Duration::from_secs(1);
+/// The same where the request has a password: many BMCs refuse one only after 2 s, and a second request would be a second
+/// failed login.
+const SILENT_WITH_PASSWORD: Duration = Duration::from_secs(3);
+
+/// What the failure of a read over a connection that was used before says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    /// The connection is broken or silent, or the BMC refuses it.
+    Connection,
+    /// The BMC does not bear a second request over it, or the resource fails by itself.
+    Either,
+}
 
 /// HTTP client of one BMC.
 pub(crate) struct Http {
@@ -160,6 +178,8 @@ pub(crate) struct Http {
     slot: Mutex<Slot>,
     names: Mutex<Names>,
     moved: Mutex<MovedActions>,
+    /// Resources that failed over a new connection like over the one before.
+    failing: RefusedResources,
     base: Url,
     begun: Instant,
     /// Whether the BMC refuses uncompressed documents.
@@ -262,6 +282,7 @@ impl Http {
             slot: Mutex::new(Slot { kept, client }),
             names: Mutex::default(),
             moved: Mutex::default(),
+            failing: RefusedResources::default(),
             base,
             begun: Instant::now(),
             wants_gzip: AtomicBool::new(false),
@@ -322,49 +343,55 @@ impl Http {
         })
     }
 
-    /// Records the result of a read over a connection that is left open. Returns whether the read is repeated over
-    /// one of its own.
+    /// Records the result of a read over a connection that is left open. Returns why the read is repeated over one of its
+    /// own, if it is.
     fn settle(
         &self,
         chosen: &Chosen,
-        credentials: &Credentials,
+        (url, credentials): (&Url, &Credentials),
         result: &Result<Answer, Failure>,
-    ) -> bool {
+    ) -> Option<Doubt> {
         if !chosen.keeps {
-            return false;
+            return None;
         }
+        let is_failing = self.failing.is_recent(url.path());
         let mut slot = self.slot();
         let now = self.begun.elapsed();
-        let failure = match result {
-            Ok(answer) if chosen.limit.is_some() && refuses_connection(credentials, answer) => {
+        let was_used = chosen.limit.is_some();
+        let doubt = match result {
+            Ok(answer) if refuses_password(credentials, answer) => {
                 slot.close();
-                return true;
+                if was_used {
+                    slot.kept.refused();
+                }
+                return None;
             }
-            Ok(answer) if answer.closes() => {
+            Ok(answer) if was_used && refuses_connection(credentials, answer) => Doubt::Connection,
+            Ok(answer) if was_used && answer.fails_a_read() && !is_failing => Doubt::Either,
+            Ok(answer) if answer.closes() || answer.is_cut => {
                 slot.kept.closed();
-                return false;
+                return None;
             }
-            Ok(_) => {
+            Ok(answer) => {
                 slot.kept.answered(now);
-                return false;
+                if answer.status.is_success() {
+                    slot.kept.accepted(now);
+                }
+                return None;
             }
-            Err(failure) => failure,
+            Err(failure) if was_used && (failure.reset || failure.is_timeout()) => {
+                Doubt::Connection
+            }
+            Err(failure) if was_used && failure.has_reached() => Doubt::Either,
+            Err(_) => return None,
         };
-        if chosen.limit.is_none() || !(failure.reset || failure.is_timeout()) {
-            return false;
-        }
         slot.close();
-        true
+        Some(doubt)
     }
 
     /// No code panics while it holds this lock, so its data are consistent.
     fn slot(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether reads have left a connection open.
-    pub(super) fn has_kept(&self) -> bool {
-        self.slot().kept.is_open()
     }
 
     /// Closes the connection that reads have kept.
@@ -519,7 +546,7 @@ impl Http {
         let Some(limit) = chosen.limit else {
             let request = (Method::GET, url, credentials);
             let result = self.exchange_by(&chosen, request, None).await;
-            self.settle(&chosen, credentials, &result);
+            self.settle(&chosen, (url, credentials), &result);
             return result;
         };
         let unlimited = Chosen {
@@ -529,20 +556,28 @@ impl Http {
         };
         let request = || (Method::GET, url, credentials);
         let mut first = pin!(self.exchange_by(&unlimited, request(), None));
-        let begun = timeout(limit.min(SILENT), &mut first).await;
+        let silent = match credentials {
+            Credentials::Basic(_) => SILENT_WITH_PASSWORD,
+            _ => SILENT,
+        };
+        let begun = timeout(limit.min(silent), &mut first).await;
         if let Ok(result) = begun {
-            if !self.settle(&chosen, credentials, &result) {
+            let Some(doubt) = self.settle(&chosen, (url, credentials), &result) else {
                 return result;
-            }
-            let result = self.exchange_alone(request(), None).await;
-            self.prove(credentials, &result);
-            return result;
+            };
+            let again = self.exchange_alone(request(), None).await;
+            self.prove((url, credentials), (doubt, &result), &again);
+            return again;
         }
         let mut second = pin!(self.exchange_alone(request(), None));
         let (result, is_first) = tokio::select! {
             result = &mut first => match result {
-                Ok(answer) => (Ok(answer), true),
-                Err(_) => (second.await, false),
+                Ok(answer)
+                    if refuses_password(credentials, &answer) || !answer.fails_a_read() =>
+                {
+                    (Ok(answer), true)
+                }
+                _ => (second.await, false),
             },
             result = &mut second => match result {
                 Ok(answer) => (Ok(answer), false),
@@ -550,10 +585,13 @@ impl Http {
             },
         };
         if is_first {
-            self.settle(&chosen, credentials, &result);
+            self.settle(&chosen, (url, credentials), &result);
         } else {
             self.close_kept();
-            self.prove(credentials, &result);
+            let answer = result.as_ref().ok();
+            if answer.is_some_and(|answer| !refuses_connection(credentials, answer)) {
+                self.kept_failed();
+            }
         }
         result
     }
@@ -563,12 +601,31 @@ impl Http {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the result of a read over a new connection after a kept one had failed. A BMC that does not answer at
-    /// all has not shown that it breaks kept connections.
-    fn prove(&self, credentials: &Credentials, result: &Result<Answer, Failure>) {
-        let answer = result.as_ref().ok();
-        if answer.is_some_and(|answer| !refuses_connection(credentials, answer)) {
-            self.kept_failed();
+    /// Records the result of a read over a new connection after one over a kept one had failed. A BMC that does not answer
+    /// at all, or fails alike, has not shown that it does not bear kept connections.
+    fn prove(
+        &self,
+        (url, credentials): (&Url, &Credentials),
+        (doubt, before): (Doubt, &Result<Answer, Failure>),
+        result: &Result<Answer, Failure>,
+    ) {
+        let Ok(answer) = result else {
+            return;
+        };
+        match doubt {
+            Doubt::Connection if !refuses_connection(credentials, answer) => self.kept_failed(),
+            Doubt::Connection => {}
+            Doubt::Either if !answer.fails_a_read() => {
+                self.slot().kept.doubted(self.begun.elapsed());
+            }
+            Doubt::Either => {
+                let is_alike = before
+                    .as_ref()
+                    .is_ok_and(|before| before.status == answer.status);
+                if is_alike && !answer.status.is_server_error() {
+                    self.failing.add(url.path());
+                }
+            }
         }
     }
 
@@ -717,14 +774,14 @@ impl Http {
         chosen.limit = chosen.limit.or(limit);
         let request = (method.clone(), url, credentials);
         let result = self.exchange_by(&chosen, request, content.clone()).await;
-        if !self.settle(&chosen, credentials, &result) {
+        let Some(doubt) = self.settle(&chosen, (url, credentials), &result) else {
             return result;
-        }
-        // It was a read, over a connection that the BMC does not use again.
+        };
+        // It was a read, over a connection that the BMC perhaps does not use again.
         let request = (method, url, credentials);
-        let result = self.exchange_alone(request, content).await;
-        self.prove(credentials, &result);
-        result
+        let again = self.exchange_alone(request, content).await;
+        self.prove((url, credentials), (doubt, &result), &again);
+        again
     }
 
     /// Sends a request over a connection of its own.
@@ -785,6 +842,7 @@ impl Http {
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
         let (bytes, broken) = read(&mut response).await;
         let body = body::parse(bytes).await;
+        let is_cut = broken.is_some();
         let body = match (broken, body) {
             (None, body) => body,
             // An object that has ended is whole, however the connection ended: some BMCs neither send a
@@ -798,18 +856,24 @@ impl Http {
             status,
             headers,
             body,
+            is_cut,
         })
     }
 }
 
 /// Whether a BMC may answer like this because of the connection that it was asked over, so that a read is tried again
-/// over a new one. A password that it refuses is not sent again: each time counts towards locking the account.
+/// over a new one.
 fn refuses_connection(credentials: &Credentials, answer: &Answer) -> bool {
     match answer.status {
         StatusCode::SERVICE_UNAVAILABLE => true,
         StatusCode::UNAUTHORIZED => matches!(credentials, Credentials::Session(_)),
         _ => false,
     }
+}
+
+/// Whether it refuses the password of the request, which is not sent again: each time counts towards locking the account.
+fn refuses_password(credentials: &Credentials, answer: &Answer) -> bool {
+    answer.status == StatusCode::UNAUTHORIZED && matches!(credentials, Credentials::Basic(_))
 }
 
 /// Whether the response only names another place. 304 has no target, and answers no request of

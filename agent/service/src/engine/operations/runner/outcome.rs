@@ -104,6 +104,9 @@ impl Run {
                 if let Some(error) = failure {
                     outcome.message = format!("{} ({error})", outcome.message);
                 }
+                if let Some(sent) = report.after_failure() {
+                    outcome.message = format!("{}; {sent}", outcome.message);
+                }
                 if let Some(why) = stale_system(report) {
                     outcome.message = format!("{}; {why}", outcome.message);
                 }
