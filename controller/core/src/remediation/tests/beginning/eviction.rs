@@ -317,7 +317,7 @@ fn f9_only_our_own_cordon_is_removed_on_every_way_out() {
     type Change = fn(&mut Observation);
     let ways: [(&str, Change); 6] = [
         ("frozen", |o| {
-            o.conflict = Some(Reason::HeldByPolicy("freeze".into()))
+            o.conflict = Some(Reason::HeldByPolicy("freeze".into()));
         }),
         ("withdrawn", |o| o.object.deleting = true),
         ("stopped by its check", |o| o.object.timed_out = true),
