@@ -64,9 +64,7 @@ const OTHERS: [&str; 3] = ["rehearse", "pki", "record"];
 fn expected(command: &str, fails: Fails) -> Option<&'static str> {
     Some(match fails {
         // Its table says of each check what could not be read.
-        Fails::Forbidden | Fails::Credentials | Fails::Unreachable | Fails::NoCrds
-            if command == "preflight" =>
-        {
+        Fails::Forbidden | Fails::Credentials | Fails::NoCrds if command == "preflight" => {
             "checks failed"
         }
         Fails::Forbidden => "ask whoever administers the cluster for this right",

@@ -10,7 +10,7 @@ use rackhand_runtime::{PreflightReport, PreflightStatus, preflight};
 
 use crate::{
     explain::{CommandLine, args::TableOutput},
-    kubectl::table,
+    kubectl::{self, table},
 };
 
 /// From where agents are contacted, and how the result is shown.
@@ -35,6 +35,7 @@ pub(crate) struct Preflight {
 /// # Errors
 /// The cluster cannot be reached, or a check has failed.
 pub(crate) async fn run(asked: Preflight, line: CommandLine<'_>) -> anyhow::Result<()> {
+    kubectl::ensure_reachable(line.args.kubeconfig()).await?;
     let (mut config, _) = line.of_cluster().await;
     if let Some(dir) = asked.tls_dir {
         config.agent_tls_dir = dir;

@@ -185,8 +185,29 @@ pub(crate) async fn ensure_readable(
         .map(drop)
 }
 
+/// Asks whether the API server can be reached at all. What it answers does not count.
+///
+/// # Errors
+/// It cannot; the error names its address.
+pub(crate) async fn ensure_reachable(kubeconfig: Option<&Path>) -> anyhow::Result<()> {
+    let config = config(kubeconfig).await?;
+    let url = config.cluster_url.clone();
+    let client = Client::try_from(config).context("cannot connect to the management cluster")?;
+    match client.apiserver_version().await {
+        Err(error @ (kube::Error::Service(_) | kube::Error::HyperError(_))) => {
+            Err(anyhow::Error::new(error).context(url))
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(crate) async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
-    let config = match kubeconfig {
+    let config = config(kubeconfig).await?;
+    Client::try_from(config).context("cannot connect to the management cluster")
+}
+
+async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {
+    Ok(match kubeconfig {
         Some(path) => {
             let options = KubeConfigOptions::default();
             let unusable = || format!("the kubeconfig {} cannot be used", path.display());
@@ -197,6 +218,5 @@ pub(crate) async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> 
         None => Config::infer().await.context(
             "there is no kubeconfig that can be used, and this is no Pod (--kubeconfig, KUBECONFIG)",
         )?,
-    };
-    Client::try_from(config).context("cannot connect to the management cluster")
+    })
 }

@@ -25,6 +25,14 @@ pub(super) struct KindName {
     pub(super) kind: &'static str,
 }
 
+impl KindName {
+    /// The kind with the name of its CustomResourceDefinition.
+    fn with_crd(&self) -> String {
+        let plural = format!("{}s", self.kind.to_lowercase());
+        format!("{} (CRD {plural}.{})", self.kind, self.group)
+    }
+}
+
 pub(super) const POWER_REMEDIATION: KindName = KindName {
     group: "rackhand.dev",
     versions: &["v1alpha1"],
@@ -147,7 +155,7 @@ pub(super) async fn list(client: &Client, name: KindName) -> anyhow::Result<Vec<
 
 /// That a cluster serves none of these kinds.
 pub(super) fn none_served(kinds: &[KindName]) -> anyhow::Error {
-    let names: Vec<&str> = kinds.iter().map(|kind| kind.kind).collect();
+    let names: Vec<String> = kinds.iter().map(KindName::with_crd).collect();
     let install = match kinds.iter().any(|kind| kind.group == "rackhand.dev") {
         true => "install the CRDs of this version (deploy/crds), or ",
         false => "",
@@ -202,13 +210,12 @@ pub(super) async fn find(
     namespace: &str,
     name: &str,
 ) -> anyhow::Result<Found> {
-    let mut found = Vec::new();
-    let mut is_any_served = false;
+    let (mut found, mut unserved) = (Vec::new(), Vec::new());
     for kind in kinds {
         let Some(served) = served(client, *kind).await? else {
+            unserved.push(*kind);
             continue;
         };
-        is_any_served = true;
         let objects: Api<DynamicObject> = if served.is_namespaced {
             Api::namespaced_with(client.clone(), namespace, &served.resource)
         } else {
@@ -226,11 +233,16 @@ pub(super) async fn find(
     }
     let names: Vec<&str> = kinds.iter().map(|kind| kind.kind).collect();
     match found.len() {
-        0 if !is_any_served => Err(none_served(kinds)),
-        0 => anyhow::bail!(
-            "there is no {} {name} in namespace {namespace}",
-            names.join(" or ")
-        ),
+        0 if unserved.len() == kinds.len() => Err(none_served(kinds)),
+        0 => {
+            let ours = unserved.iter().any(|kind| kind.group == "rackhand.dev");
+            let missing = ours.then(|| format!("; {}", none_served(&unserved)));
+            anyhow::bail!(
+                "there is no {} {name} in namespace {namespace}{}",
+                names.join(" or "),
+                missing.unwrap_or_default()
+            )
+        }
         1 => found.pop().context("one was found"),
         _ => anyhow::bail!(
             "{} has several objects named {name}: {}; use kubectl annotate",
@@ -346,6 +358,21 @@ mod tests {
             std::future::ready(Ok::<_, Infallible>(answer))
         });
         (Client::new(service, "ns"), lists)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn crd_that_is_missing_is_named() {
+        let kinds = [POWER_REMEDIATION, METAL3_REMEDIATION];
+        let (client, _) = without_route(0);
+        let found = find(&client, &kinds, "ns", "r").await;
+        let told = found.err().map_or_else(String::new, |e| format!("{e:#}"));
+        for part in [
+            "powerremediations.rackhand.dev",
+            "metal3remediations.infrastructure.cluster.x-k8s.io",
+            "install the CRDs",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

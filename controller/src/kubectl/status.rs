@@ -35,9 +35,20 @@ pub(super) struct Status {
     agents: Vec<Agent>,
     checks: Vec<Check>,
     remediations: Vec<Remediation>,
+    /// Why each part is not, or not all, read.
+    #[serde(skip)]
+    unread: Unread,
     /// Errors of objects that could not be read, or are not served.
     problems: Vec<String>,
     now: Timestamp,
+}
+
+/// Why each part of the overview is not, or not all, read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Unread {
+    agents: Vec<String>,
+    checks: Vec<String>,
+    remediations: Vec<String>,
 }
 
 /// The controller that leads.
@@ -118,26 +129,49 @@ pub(super) async fn read(
     if !unserved.is_empty() {
         problems.push(one_line(&objects::none_served(&unserved)));
     }
+    let unserved = |kind: objects::KindName| {
+        let is_unserved = unserved.iter().any(|of| of.kind == kind.kind);
+        is_unserved.then(|| one_line(&objects::none_served(&[kind])))
+    };
+    let mut unread = Unread::default();
+    unread.agents.extend(unserved(objects::RACK_AGENT));
     let agents = objects::list(client, objects::RACK_AGENT).await;
-    let agents = told(agents, &mut problems)?.unwrap_or_default();
+    let agents = told(agents, &mut unread.agents)?.unwrap_or_default();
     let mut checks = Vec::new();
     for kind in [
         objects::CLUSTER_API_CHECK,
         objects::OPENSHIFT_CHECK,
         objects::NODE_CHECK,
     ] {
-        let listed = told(objects::list(client, kind).await, &mut problems)?;
+        let listed = told(objects::list(client, kind).await, &mut unread.checks)?;
         let listed = listed.unwrap_or_default();
         checks.extend(listed.iter().map(|object| check(object, kind.kind)));
     }
     let mut remediations = Vec::new();
+    (unread.remediations).extend(unserved(objects::POWER_REMEDIATION));
     for kind in [objects::POWER_REMEDIATION, objects::METAL3_REMEDIATION] {
-        let listed = told(objects::list(client, kind).await, &mut problems)?;
+        let listed = objects::list(client, kind).await;
+        let listed = told(listed, &mut unread.remediations)?;
         let listed = listed.unwrap_or_default();
         remediations.extend(listed.iter().map(|object| remediation(object, kind.kind)));
     }
+    let Unread {
+        agents: of_agents,
+        checks: of_checks,
+        remediations: of_remediations,
+    } = &unread;
+    for why in [of_agents, of_checks, of_remediations]
+        .into_iter()
+        .flatten()
+    {
+        // What is not served is said once for all kinds.
+        let is_said = |problem: &String| problem == why || why.contains("does not serve");
+        if !problems.iter().any(is_said) {
+            problems.push(why.clone());
+        }
+    }
     problems.dedup();
-    status.problems = problems;
+    (status.problems, status.unread) = (problems, unread);
     status.agents = agents.iter().map(agent).collect();
     status.checks = checks;
     status.remediations = remediations;
@@ -290,6 +324,26 @@ impl Remediation {
 
 // === impl Status ===
 
+/// A table, or why it is not, or not all, read.
+fn section<const N: usize>(
+    f: &mut Formatter<'_>,
+    (what, unread): (&str, &[String]),
+    head: [&str; N],
+    rows: &[[String; N]],
+) -> fmt::Result {
+    if unread.is_empty() || !rows.is_empty() {
+        table(f, what, head, rows)?;
+    }
+    let not = match rows.is_empty() {
+        true => "not read",
+        false => "not all read",
+    };
+    match unread.is_empty() {
+        true => Ok(()),
+        false => writeln!(f, "\nThe {what} are {not}: {}", unread.join("; ")),
+    }
+}
+
 impl Display for Status {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.leader {
@@ -320,9 +374,9 @@ impl Display for Status {
                 agent.message.clone(),
             ]
         });
-        table(
+        section(
             f,
-            "rack agents",
+            ("rack agents", &self.unread.agents),
             [
                 "AGENT",
                 "RACK",
@@ -342,9 +396,9 @@ impl Display for Status {
                 count(check.expected),
             ]
         });
-        table(
+        section(
             f,
-            "health checks",
+            ("health checks", &self.unread.checks),
             ["KIND", "CHECK", "HEALTHY", "OF"],
             &checks.collect::<Vec<_>>(),
         )?;
@@ -361,9 +415,9 @@ impl Display for Status {
                 remediation.message.clone(),
             ]
         });
-        table(
+        section(
             f,
-            "remediations",
+            ("remediations", &self.unread.remediations),
             [
                 "KIND",
                 "REMEDIATION",
@@ -514,5 +568,28 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn what_is_not_read_is_not_said_to_be_absent() {
+        let refused = "rackagents is forbidden".to_owned();
+        let mut status = Status {
+            unread: Unread {
+                agents: vec![refused.clone()],
+                ..Unread::default()
+            },
+            ..Status::default()
+        };
+        let text = status.to_string();
+        assert!(
+            text.contains("The rack agents are not read: rackagents is forbidden"),
+            "{text}"
+        );
+        assert!(!text.contains("no rack agents"), "{text}");
+        assert!(text.contains("There are no remediations."), "{text}");
+        status.remediations = vec![Remediation::default()];
+        status.unread.remediations = vec![refused];
+        let text = status.to_string();
+        assert!(text.contains("The remediations are not all read"), "{text}");
     }
 }

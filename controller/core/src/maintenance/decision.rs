@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{MaintenancePhase, MaintenanceRecord, Mark};
+use crate::remediation::Reason;
 
 /// Why a maintenance is where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -80,6 +81,26 @@ impl MaintenanceReason {
             Self::MarkLeft => "MarkLeft",
             Self::AnnotationLeft => "AnnotationLeft",
         }
+    }
+}
+
+/// The reason why the remediation of a maintenance waits whose marks are not all set, by the reason that its status shows:
+/// somebody has to do something only where a mark cannot be had. Otherwise it is set once the remediation could begin,
+/// or set again, within seconds. `by`: the maintenance, for messages.
+#[must_use]
+pub fn unmarked_reason(shown: Option<&str>, by: String) -> Reason {
+    use MaintenanceReason as R;
+    let kept = [
+        R::TargetNotFound,
+        R::Queued,
+        R::CheckWouldAct,
+        R::NodeLeaseHeld,
+        R::MarkRefused,
+        R::MarkLeft,
+    ];
+    match kept.iter().any(|kept| Some(kept.label()) == shown) {
+        true => Reason::WaitingForMarks(by),
+        false => Reason::SettingMarks(by),
     }
 }
 

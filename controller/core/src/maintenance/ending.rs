@@ -7,6 +7,8 @@ use super::{
     MaintenancePhase, MaintenanceReason, MaintenanceRecord, MaintenanceWarning, Mark,
     RemediationSeen, life::ends, words::own_fields,
 };
+use crate::remediation::Reason;
+
 /// Adds what is in place already.
 pub(super) fn keep_marks(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
     d.in_place.extend(left_marks(f, now));
@@ -109,7 +111,7 @@ pub(super) fn end(
         } => {
             d.in_place.push(Mark::Remediation);
             if *blocked {
-                d.warnings.push(blocked_warning(f, reason, message));
+                d.warnings.extend(blocked_warning(f, reason, message));
             }
             if !deleting {
                 d.actions.push(A::DeleteRemediation);
@@ -145,17 +147,18 @@ pub(super) fn end(
     d
 }
 
-/// That the remediation goes no further before somebody does something, which its own message says.
+/// That the remediation goes no further before somebody does something, which its own message says; `None` where it waits
+/// for the marks of this maintenance, whose own reason says what keeps them.
 pub(super) fn blocked_warning(
     f: &MaintenanceFacts,
     reason: &str,
     message: &str,
-) -> MaintenanceWarning {
+) -> Option<MaintenanceWarning> {
     let name = &f.remediation_name;
-    MaintenanceWarning {
+    (!Reason::of_marks().contains(&reason)).then(|| MaintenanceWarning {
         reason: reason.to_owned(),
         message: format!("PowerRemediation {name}: {}", own_fields(message)),
-    }
+    })
 }
 
 /// What the remediation has left, and what ends that. A taint names no remediation, so it counts only if one had begun.

@@ -52,7 +52,10 @@ fn why_it_ends(f: &MaintenanceFacts, now: Timestamp) -> Option<(MaintenanceReaso
             stage,
             ..
         } if f.record.begun
-            || !matches!(stage, Stage::Waiting | Stage::Ready | Stage::Recovered) =>
+            || !matches!(
+                stage,
+                Stage::Unrecorded | Stage::Waiting | Stage::Ready | Stage::Recovered
+            ) =>
         {
             Some((
                 MaintenanceReason::RemediationDeleted,
@@ -110,6 +113,9 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
         d.actions.push(A::AddFinalizer);
         return d;
     }
+    let is_back = is_back(f);
+    d.record.begun &= !is_back;
+    let is_begun = d.record.begun;
     let name = &f.remediation_name;
     match &f.remediation {
         RemediationSeen::Unknown { why } => {
@@ -134,9 +140,9 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
         // Nothing is done yet, and the remediation of the other one must not wait for this one.
         RemediationSeen::Present {
             deleting,
-            stage: Stage::Waiting | Stage::Ready | Stage::Recovered,
+            stage: Stage::Unrecorded | Stage::Waiting | Stage::Ready | Stage::Recovered,
             ..
-        } if !f.record.begun && f.earlier.is_some() => {
+        } if !is_begun && f.earlier.is_some() => {
             d.in_place.push(Mark::Remediation);
             unmark(f, &mut d, now);
             if let Some(earlier) = &f.earlier {
@@ -150,17 +156,17 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
             deleting: false,
             stage: Stage::Ready,
             ..
-        } if !f.record.begun => {
+        } if !is_begun => {
             d.in_place.push(Mark::Remediation);
             ready(f, &mut d, now);
         }
         RemediationSeen::Present {
             deleting,
-            stage: stage @ (Stage::Waiting | Stage::Ready | Stage::Recovered),
+            stage: stage @ (Stage::Unrecorded | Stage::Waiting | Stage::Ready | Stage::Recovered),
             reason,
             message,
             ..
-        } if !f.record.begun => {
+        } if !is_begun => {
             d.in_place.push(Mark::Remediation);
             unmark(f, &mut d, now);
             let ended = *stage == Stage::Recovered;
@@ -207,6 +213,18 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
         d.message = format!("{}; {left}", d.message);
     }
     d
+}
+
+/// Whether a remediation that had begun waits again, or has ended while it did: a freeze, a pause or a quorum that would
+/// be lost has taken it back, its cordon is removed, and nothing was switched.
+fn is_back(f: &MaintenanceFacts) -> bool {
+    matches!(
+        f.remediation,
+        RemediationSeen::Present {
+            stage: Stage::Waiting | Stage::Ready | Stage::Recovered,
+            ..
+        }
+    )
 }
 
 /// The maintenance of the same host that goes first, and what ends the wait for it.
@@ -336,9 +354,13 @@ fn set_marks(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) 
     }
 }
 
-/// Takes the marks back of a maintenance that waits again: a host that fails meanwhile is remediated by its check.
+/// Takes the marks back of a maintenance that waits again: a host that fails meanwhile is remediated by its check. That
+/// they do not count any more is recorded one evaluation before: a remediation that begins meanwhile waits for them anew.
 fn unmark(f: &MaintenanceFacts, d: &mut MaintenanceDecision, now: Timestamp) {
     d.record.marked = false;
+    if f.record.marked && f.remediation != RemediationSeen::Absent {
+        return;
+    }
     let marks = left_marks(f, now).into_iter();
     d.actions.extend(marks.map(MaintenanceAction::TakeBack));
 }
@@ -415,7 +437,7 @@ fn begun(
             );
             d.message = format!("PowerRemediation {name} is given up: {message} ({reason})");
         }
-        Stage::Waiting | Stage::Ready | Stage::Working | Stage::Recovered => {
+        Stage::Unrecorded | Stage::Waiting | Stage::Ready | Stage::Working | Stage::Recovered => {
             (d.phase, d.reason) = (
                 MaintenancePhase::PoweringOff,
                 MaintenanceReason::PoweringOff,
@@ -424,7 +446,7 @@ fn begun(
         }
     }
     if let Some((word, why)) = why_unmarked(f).filter(|_| !d.record.marked) {
-        if matches!(stage, Stage::Waiting | Stage::Ready | Stage::Evicting) {
+        if stage == Stage::Evicting {
             (d.reason, d.message) = (MaintenanceReason::MarkRefused, refused_mark(&why));
         } else {
             let message = format!("a health check may act on the host: {why}");
@@ -437,7 +459,7 @@ fn begun(
         }
     }
     if let RemediationSeen::Present { blocked: true, .. } = f.remediation {
-        d.warnings.push(blocked_warning(f, reason, message));
+        d.warnings.extend(blocked_warning(f, reason, message));
     }
 }
 

@@ -18,7 +18,9 @@ mod target;
 mod turn;
 mod words;
 
-pub use decision::{MaintenanceAction, MaintenanceDecision, MaintenanceReason, MaintenanceWarning};
+pub use decision::{
+    MaintenanceAction, MaintenanceDecision, MaintenanceReason, MaintenanceWarning, unmarked_reason,
+};
 pub use facts::{
     FailedMarks, Leftovers, MaintenanceFacts, MaintenanceRecord, RemediationSeen, Wanted,
 };

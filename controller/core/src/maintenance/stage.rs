@@ -45,7 +45,9 @@ impl MaintenancePhase {
 /// How far the remediation of a maintenance is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// It waits to begin. Nothing was changed.
+    /// Nothing is recorded of it: it is new, or its record is lost.
+    Unrecorded,
+    /// It waits to begin, for the first time or again. Nothing of it is left on the Node or the host.
     Waiting,
     /// It could begin, and waits for the marks of the maintenance.
     Ready,
@@ -67,8 +69,15 @@ pub enum Stage {
 
 /// The stage of a remediation by its recorded state, `None` if it has none yet, and by the reason that it shows.
 pub fn stage(state: Option<&State>, reason: &str) -> Stage {
-    match state.map_or(Step::Pending, |state| state.step) {
-        Step::Pending if reason == Reason::WaitingForMarks(String::new()).label() => Stage::Ready,
+    let waits_for_marks = Reason::of_marks().contains(&reason);
+    let Some(state) = state else {
+        return match waits_for_marks {
+            true => Stage::Ready,
+            false => Stage::Unrecorded,
+        };
+    };
+    match state.step {
+        Step::Pending if waits_for_marks => Stage::Ready,
         Step::Pending => Stage::Waiting,
         Step::Evicting => Stage::Evicting,
         Step::Holding
@@ -85,5 +94,25 @@ pub fn stage(state: Option<&State>, reason: &str) -> Stage {
         Step::PoweringOn | Step::Booting | Step::Restoring | Step::Aborting => Stage::Returning,
         Step::Succeeded => Stage::Recovered,
         Step::Escalated | Step::Blocked => Stage::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn remediation_whose_record_is_lost_is_not_taken_for_one_that_waits_again() {
+        let mut state = State::new(Timestamp::UNIX_EPOCH);
+        assert_eq!(stage(Some(&state), "HeldByPolicy"), Stage::Waiting);
+        for reason in Reason::of_marks() {
+            assert_eq!(stage(Some(&state), reason), Stage::Ready, "{reason}");
+        }
+        assert_eq!(stage(None, "Started"), Stage::Unrecorded);
+        assert_eq!(stage(None, "StateLost"), Stage::Unrecorded);
+        state.step = Step::Evicting;
+        assert_eq!(stage(Some(&state), "WaitingForMarks"), Stage::Evicting);
     }
 }

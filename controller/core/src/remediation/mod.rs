@@ -81,12 +81,12 @@ pub use shell::{
     OperationEvent, Pace, REPEAT_PAUSE, ServingChoice, ServingState, Shell, TrackedOperation, Turn,
     Unread, choose_serving,
 };
-use state::keep_names;
 pub use state::{
-    AgentId, AgentPin, Attempt, AttemptRecord, CordonedNode, Eviction, HostRef, Mode, Phase,
-    PinnedNode, Progress, RefusedEntry, State, Step, TaintOwner, before_first_off,
+    AgentId, AgentPin, Attempt, AttemptRecord, CordonedNode, Eviction, ForbiddenEviction, HostRef,
+    Mode, Phase, PinnedNode, Progress, RefusedEntry, State, Step, TaintOwner, before_first_off,
     is_stopped_by_freeze, is_uncut, on_wall, progress_again,
 };
+use state::{forbidden, keep_names};
 pub use step::{
     BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, RemediationOutcome,
     operation_id, outcome, step,

@@ -10,7 +10,10 @@ use rackhand_api::{
     names::{MADE_BY_ANNOTATION, MAINTENANCE_FINALIZER, kinds},
     views::{Meta, ViewError},
 };
-use rackhand_core::maintenance::{MaintenancePhase, MaintenanceTarget, Mark};
+use rackhand_core::{
+    maintenance::{MaintenancePhase, MaintenanceTarget, Mark, unmarked_reason},
+    remediation::Reason,
+};
 
 use super::{index::Index, object::Key};
 
@@ -98,14 +101,18 @@ pub(crate) fn remediation_key(namespace: &str, uid: &str) -> Key {
     Key::new(namespace, format!("maintenance-{uid}"))
 }
 
-/// The HostMaintenance for whose marks this remediation waits; `None`: it is of none, or all of them are set. One that
-/// is not known has set none.
-pub(crate) fn unmarked(index: &Index, name: &Key, object: &DynamicObject) -> Option<String> {
+/// Why this remediation waits for the marks of its HostMaintenance; `None`: it is of none, or all of them are set. One that
+/// is not known has set none, and sets none.
+pub(crate) fn unmarked(index: &Index, name: &Key, object: &DynamicObject) -> Option<Reason> {
     let (key, uid) =
         maker(object).filter(|(key, uid)| remediation_key(&key.namespace, uid) == *name)?;
     let view = index.maintenance(&key).and_then(|entry| entry.view.ok());
-    let is_marked = view.is_some_and(|stored| stored.meta.uid == uid && stored.status.marked);
-    (!is_marked).then(|| format!("HostMaintenance {key}"))
+    let by = format!("HostMaintenance {key}");
+    let Some(stored) = view.filter(|stored| stored.meta.uid == uid) else {
+        return Some(Reason::WaitingForMarks(by));
+    };
+    let status = &stored.status;
+    (!status.marked).then(|| unmarked_reason(status.reason.as_deref(), by))
 }
 
 /// The name of the object that made a remediation, and its UID, by its annotation; `None` if no HostMaintenance did.
@@ -181,13 +188,17 @@ mod tests {
             },
         }));
         let name = Key::new("ns", "maintenance-u");
-        let by = Some("HostMaintenance ns/m".to_owned());
-        assert_eq!(unmarked(&index, &name, &made), by, "it is not known");
-        index.apply(
-            Kind::HostMaintenance,
-            maintenance(&json!({ "phase": "Pending" })),
-        );
-        assert_eq!(unmarked(&index, &name, &made), by);
+        let by = "HostMaintenance ns/m".to_owned();
+        let waits = Some(Reason::WaitingForMarks(by.clone()));
+        assert_eq!(unmarked(&index, &name, &made), waits, "it is not known");
+        for (reason, expected) in [
+            ("RemediationWaits", Some(Reason::SettingMarks(by))),
+            ("MarkRefused", waits.clone()),
+        ] {
+            let status = json!({ "phase": "Pending", "reason": reason });
+            index.apply(Kind::HostMaintenance, maintenance(&status));
+            assert_eq!(unmarked(&index, &name, &made), expected, "{reason}");
+        }
         index.apply(
             Kind::HostMaintenance,
             maintenance(&json!({ "marked": true })),
@@ -200,7 +211,7 @@ mod tests {
         index.apply(Kind::HostMaintenance, other);
         assert_eq!(
             unmarked(&index, &name, &made),
-            by,
+            waits,
             "that of a later one says nothing"
         );
     }

@@ -278,6 +278,7 @@ fn hash_eviction<H: Hasher>(eviction: &Eviction, h: &mut H) {
         moved,
         evicted: _,
         pods: _,
+        forbidden: _,
         finished,
     } = eviction;
     ((*end).max(NOW), ready, left, finished).hash(h);

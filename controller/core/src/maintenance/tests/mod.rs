@@ -14,6 +14,7 @@ use super::{
 mod marks;
 mod messages;
 mod turns;
+mod waits_again;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()

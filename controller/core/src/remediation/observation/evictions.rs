@@ -68,6 +68,15 @@ impl Evictions {
         evicted.map(|answer| &answer.pod)
     }
 
+    /// The pods whose eviction budgets forbade, each with them.
+    pub(in crate::remediation) fn forbidden(&self) -> impl Iterator<Item = (&PodRef, &str)> {
+        let answers = self.answers.values();
+        answers.filter_map(|answer| match &answer.result {
+            EvictionResult::Blocked(by) => Some((&answer.pod, by.as_str())),
+            _ => None,
+        })
+    }
+
     /// How many pods were evicted.
     pub(in crate::remediation) fn evicted(&self) -> u32 {
         u32::try_from(self.evicted_pods().count()).unwrap_or(u32::MAX)

@@ -50,6 +50,7 @@ pub enum Reason {
     OtherRemediation(String),
     HeldByPolicy(String),
     HeldBySharedCause(String),
+    SettingMarks(String),
     WaitingForMarks(String),
     Settling(String),
     PolicyLimitReached(String),
@@ -62,6 +63,7 @@ pub enum Reason {
     ClusterGone(String),
     HostGone(String),
     StateLost(String),
+    AskingToShutDown,
     ShuttingDown,
     PowerOffRunning,
     FenceUnconfirmed(String),
@@ -146,6 +148,16 @@ impl Reason {
             EndedBy::Rackhand => false,
             EndedBy::Withdrawal | EndedBy::Outside => true,
         }
+    }
+
+    /// Whether the marks of a maintenance are waited for.
+    pub fn is_of_marks(&self) -> bool {
+        matches!(self, Self::SettingMarks(_) | Self::WaitingForMarks(_))
+    }
+
+    /// The reasons of [`Self::is_of_marks`], each as one word.
+    pub(crate) fn of_marks() -> [&'static str; 2] {
+        [Self::SettingMarks, Self::WaitingForMarks].map(|reason| reason(String::new()).label())
     }
 
     /// Whether the reason is that of many remediations at once, and an Event of its own reports it.

@@ -194,6 +194,13 @@ impl Reason {
                  another one"
                 ),
             ),
+            Self::SettingMarks(by) => row(
+                Rackhand,
+                format_args!(
+                    "{by} tells health checks to leave the host alone, which takes seconds; nothing is evicted or switched \
+                     before"
+                ),
+            ),
             Self::WaitingForMarks(by) => row(
                 Outside,
                 format_args!(
@@ -259,6 +266,13 @@ impl Reason {
                 Outside,
                 format_args!(
                     "nothing is recorded about what this remediation has done, and {what}. Nothing is switched"
+                ),
+            ),
+            Self::AskingToShutDown => row(
+                Rackhand,
+                format_args!(
+                    "the operating system of the host is asked to shut down, and was not yet; the power is cut after that, \
+                     or when its time is over"
                 ),
             ),
             Self::ShuttingDown => row(

@@ -1,6 +1,9 @@
 //! What is recorded about pods that are to leave a host that is still on.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,6 +30,10 @@ pub struct Eviction {
     /// The first of them by name, see `keep_names`. Only reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<String>,
+    /// The first pods by name whose eviction budgets forbade when it was requested last before the remediation went back
+    /// to waiting. Only reported.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forbidden: Vec<ForbiddenEviction>,
     /// Whether all of them have left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub finished: bool,
@@ -42,9 +49,19 @@ impl Default for Eviction {
             moved: Timestamp::UNIX_EPOCH,
             evicted: 0,
             pods: Vec::new(),
+            forbidden: Vec::new(),
             finished: false,
         }
     }
+}
+
+/// A pod whose eviction was forbidden.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ForbiddenEviction {
+    /// `namespace/name` of the pod.
+    pub pod: String,
+    /// The PodDisruptionBudgets, as `namespace/name`, or why they cannot be named.
+    pub by: String,
 }
 
 /// How many pods of an attempt are kept by name, of those that were evicted and of those that were deleted.
@@ -63,6 +80,20 @@ pub(in crate::remediation) fn keep_names<'a>(
         .filter(|name| !kept.contains(name))
         .collect();
     kept.extend(names.into_iter().take(room));
+}
+
+/// The pods whose eviction was forbidden last, each with its budgets: the first of them by name.
+pub(in crate::remediation) fn forbidden<'a>(
+    answers: impl Iterator<Item = (&'a PodRef, &'a str)>,
+) -> Vec<ForbiddenEviction> {
+    let short = |text: &str| text.chars().take(LONGEST_NAME).collect::<String>();
+    let by_name: BTreeMap<String, String> = answers
+        .map(|(pod, by)| (short(&pod.to_string()), short(by)))
+        .collect();
+    let first = by_name.into_iter().take(PODS_NAMED);
+    first
+        .map(|(pod, by)| ForbiddenEviction { pod, by })
+        .collect()
 }
 
 /// A Node that this remediation cordons, written before it does (F9).

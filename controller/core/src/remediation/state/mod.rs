@@ -19,8 +19,8 @@ use super::{
 };
 use crate::fleet::placement::CountedFacts;
 
-pub(super) use eviction::keep_names;
-pub use eviction::{CordonedNode, Eviction};
+pub use eviction::{CordonedNode, Eviction, ForbiddenEviction};
+pub(super) use eviction::{forbidden, keep_names};
 pub use on_wall::on_wall;
 pub use progress::{Progress, before_first_off, is_stopped_by_freeze, is_uncut, progress_again};
 

@@ -80,7 +80,7 @@ impl StepContext<'_> {
                 s.record_attempt(why.clone(), self.now);
                 return self.attempts_exhausted(s);
             }
-            (Ok(_), Some(why @ Reason::WaitingForMarks(_))) => {
+            (Ok(_), Some(why)) if why.is_of_marks() => {
                 return self.wait(s, why.clone(), after(self.now, MARKS_WATCH));
             }
             (Ok(_), Some(why)) => return self.recheck(s, why.clone()),
@@ -321,9 +321,7 @@ impl StepContext<'_> {
     /// Waits while a mark is missing by which health checks leave the host of a maintenance alone: one that acted now
     /// would replace the Machine of a host on which somebody is about to work.
     pub(super) fn unmarked(&self, s: &State) -> Option<Decision> {
-        let why @ Reason::WaitingForMarks(_) = self.o.conflict.clone()? else {
-            return None;
-        };
+        let why = self.o.conflict.clone().filter(Reason::is_of_marks)?;
         Some(self.wait(s.clone(), why, after(self.now, MARKS_WATCH)))
     }
 
@@ -340,6 +338,10 @@ impl StepContext<'_> {
             Step::Retrying
         };
         let mut s = s.clone();
+        if s.step == Step::Evicting {
+            // It is told if the host fails meanwhile, and nothing asks the API server before the fence.
+            self.count_evicted(&mut s);
+        }
         s.cordoned = None;
         self.to(s, step, why)
     }
@@ -420,7 +422,7 @@ impl StepContext<'_> {
         s = self.with_collected_evidence(s);
         if s.mode == Mode::Direct && self.wants_soft_off(&s) {
             s.attempt.soft_off = true;
-            return self.to(s, Step::ShuttingDown, Reason::ShuttingDown);
+            return self.to(s, Step::ShuttingDown, Reason::AskingToShutDown);
         }
         self.power_off_next(s)
     }

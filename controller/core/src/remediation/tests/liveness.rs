@@ -282,6 +282,7 @@ pub(super) fn random_state(r: &mut Rng) -> State {
             moved: at(r.time()),
             evicted: 0,
             pods: Vec::new(),
+            forbidden: Vec::new(),
             finished: r.one_in(2),
         })
     });

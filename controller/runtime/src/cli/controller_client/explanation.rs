@@ -31,5 +31,36 @@ pub async fn explain_by_leader(
     client
         .request::<View>(request)
         .await
-        .map_err(|e| failed(words(&e)))
+        .map_err(|e| failed(why_not(&e)))
+}
+
+/// Why a controller has not answered, and what to do where nothing answers at its address.
+fn why_not(error: &kube::Error) -> String {
+    let text = words(error);
+    if !matches!(error, kube::Error::Service(_) | kube::Error::HyperError(_)) {
+        return text;
+    }
+    let cause = text.trim_start_matches("ServiceError: ");
+    let cause = cause.trim_start_matches("client error (Connect): ");
+    format!(
+        "no controller answers there: {cause}; correct the address (--controller), or leave it out: the leader is then \
+         reached through kubectl port-forward"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_at_which_nobody_answers_is_said_without_the_structure_of_the_error() {
+        let cause = std::io::Error::other("Connection refused (os error 111)");
+        let told = why_not(&kube::Error::Service(Box::new(cause)));
+        assert!(
+            told.starts_with(
+                "no controller answers there: Connection refused (os error 111); correct"
+            ),
+            "{told}"
+        );
+    }
 }

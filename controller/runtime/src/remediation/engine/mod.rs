@@ -407,7 +407,7 @@ impl RemediationLoop {
         }
         // A quorum that would be lost outweighs a mark that is missing.
         if permission.refused.is_some()
-            && matches!(observation.conflict, Some(Reason::WaitingForMarks(_)))
+            && (observation.conflict.as_ref()).is_some_and(Reason::is_of_marks)
         {
             observation.conflict = None;
         }

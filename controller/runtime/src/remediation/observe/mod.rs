@@ -308,7 +308,6 @@ impl Observer {
         }
         let host_identity = found.as_ref().and_then(|host| host_identity(scope, host));
         let unmarked = unmarked(&context.index, &scope.id.key, &entry.object);
-        let unmarked = unmarked.map(Reason::WaitingForMarks);
         // Before it begins, the marks are asked for last.
         let may_be_stopped =
             (state.as_ref()).is_some_and(|s| matches!(s.step, Step::Evicting | Step::Holding));

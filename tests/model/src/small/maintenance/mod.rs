@@ -62,6 +62,15 @@ impl Small for World {
                 "L1: it ends when it is to end",
                 |model: &Setting<Self>, w: &World| w.wrong.is_some() || w.ends(model.breakage),
             ),
+            Property::always(
+                "marks are taken back of what waits",
+                |model: &Setting<Self>, w: &World| {
+                    w.wrong.is_some() || w.frees_what_waits(model.breakage)
+                },
+            ),
+            Property::sometimes("what waits again is free of marks", |_, w: &World| {
+                w.is_free_again()
+            }),
             Property::always("nothing begins without its marks", |_, w: &World| {
                 w.wrong != Some(Wrong::BegunUnmarked)
             }),

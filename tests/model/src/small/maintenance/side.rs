@@ -19,6 +19,8 @@ use crate::time::after;
 pub(super) struct Remediation {
     pub(super) stage: Stage,
     pub(super) deleting: bool,
+    /// Whether it had begun and waits again.
+    pub(super) is_again: bool,
 }
 
 /// The object.
@@ -294,6 +296,9 @@ impl World {
                     deleting: remediation.deleting,
                     stage: match (breakage, remediation.stage) {
                         (Some(Breakage::MarkedTooEarly), Stage::Waiting) => Stage::Evicting,
+                        (Some(Breakage::AgainUnseen), Stage::Waiting) if remediation.is_again => {
+                            Stage::Working
+                        }
                         (_, stage) => stage,
                     },
                     outdated: false,
@@ -421,6 +426,7 @@ impl World {
                 side.remediation.get_or_insert(Remediation {
                     stage: Stage::Waiting,
                     deleting: false,
+                    is_again: false,
                 });
             }
             MaintenanceAction::DeleteRemediation => {

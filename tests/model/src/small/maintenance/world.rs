@@ -13,6 +13,8 @@ pub(super) const STEP: u64 = 400;
 const STEPS: u8 = 2;
 /// Evaluations within which it ends once it is to end and nothing fails.
 const BOUND: usize = 24;
+/// Evaluations within which the marks of what waits are taken back.
+const BOUND_TO_FREE: usize = 4;
 
 /// A rule that was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,6 +81,8 @@ pub enum Action {
     Fail(usize, u8),
     /// The remediation goes on.
     Advance(usize),
+    /// A freeze takes back what has begun, before anything is switched.
+    Freeze(usize),
     /// The remediation ends without success, before or after the power-off.
     Abort(usize),
     /// A person deletes the maintenance.
@@ -113,6 +117,7 @@ impl Action {
             self,
             Self::Crash(..)
                 | Self::Fail(..)
+                | Self::Freeze(_)
                 | Self::Abort(_)
                 | Self::Force(_)
                 | Self::Withdraw(_)
@@ -185,7 +190,7 @@ impl World {
                 continue;
             }
             all.extend((0..3).map(|which| Action::Fail(of, which)));
-            all.push(Action::Abort(of));
+            all.extend([Action::Freeze(of), Action::Abort(of)]);
             if side.object.is_some() {
                 all.push(Action::Unwritten(of));
             }
@@ -220,6 +225,16 @@ impl World {
                 self.turn(of, breakage, usize::MAX, Some(usize::from(which)));
             }
             Action::Advance(of) => self.advance(of, breakage),
+            Action::Freeze(of) => {
+                let side = &mut self.sides[of];
+                if let Some(remediation) = &mut side.remediation
+                    && remediation.stage == Stage::Evicting
+                    && !remediation.deleting
+                {
+                    (remediation.stage, remediation.is_again) = (Stage::Waiting, true);
+                    side.seen_begun = false;
+                }
+            }
             Action::Abort(of) => {
                 if let Some(remediation) = &mut self.sides[of].remediation
                     && remediation.stage == Stage::Evicting
@@ -358,6 +373,32 @@ impl World {
     pub(super) fn says_what_is_left(&self) -> bool {
         let mut sides = self.sides.iter();
         sides.any(|side| side.object.is_some() && side.says_what_is_left())
+    }
+
+    /// Whether checks act on a host soon whose maintenance waits, for the first time or again.
+    pub(super) fn frees_what_waits(&self, breakage: Option<Breakage>) -> bool {
+        let mut world = self.clone();
+        (world.refused, world.unread) = (false, None);
+        for _ in 0..BOUND_TO_FREE {
+            for of in 0..world.sides.len() {
+                world.turn(of, breakage, usize::MAX, None);
+            }
+        }
+        let is_free = |(of, side): (usize, &Side)| {
+            let waits = |r: Remediation| r.stage == Stage::Waiting && !r.deleting;
+            let waits = side.object.is_some() && side.remediation.is_some_and(waits);
+            let holds = world.lease.is_some_and(|(holder, _)| holder == of);
+            !waits || (world.skip != Skip::Of(of) && !holds)
+        };
+        world.wrong.is_some() || world.sides.iter().enumerate().all(is_free)
+    }
+
+    /// Whether a host has no mark whose maintenance had begun and waits again.
+    pub(super) fn is_free_again(&self) -> bool {
+        let waits = |r: Remediation| r.stage == Stage::Waiting && r.is_again;
+        let is_again = |side: &Side| side.remediation.is_some_and(waits);
+        let is_marked = matches!(self.skip, Skip::Of(_)) || self.lease.is_some();
+        self.sides.iter().any(is_again) && !is_marked
     }
 
     /// Whether it ends from here, if it is to end and nothing fails any more.

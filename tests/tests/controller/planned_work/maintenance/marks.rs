@@ -88,9 +88,15 @@ pub async fn refused(w: &World) -> Result<()> {
     let blocked = status["conditions"].as_array().into_iter().flatten();
     let mut blocked = blocked.filter(|c| c["type"] == "Blocked" && c["status"] == "True");
     ensure!(blocked.next().is_some(), "{status}");
-    let made = w.remediation_of(host).await?;
-    let reason = made.map(|made| made.data["status"]["reason"].clone());
-    ensure!(reason == Some(json!("WaitingForMarks")), "{reason:?}");
+    wait_until("its remediation says so", LONG, || async {
+        let made = w.remediation_of(host).await?;
+        let reason = made.map(|made| made.data["status"]["reason"].clone());
+        Ok(match reason == Some(json!("WaitingForMarks")) {
+            true => Ok(()),
+            false => Err(format!("{reason:?}")),
+        })
+    })
+    .await?;
     // Nothing has happened to the Node.
     ensure!(!w.stage.is_cordoned(host).await?, "it is cordoned");
     ensure!(w.stage.bound_pod(host).await?.is_some(), "its pod has left");

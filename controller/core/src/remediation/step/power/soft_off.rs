@@ -116,6 +116,6 @@ impl StepContext<'_> {
             system_uuid,
             serial,
         };
-        self.begin_operation(s, Reason::ShuttingDown, id, limit, command)
+        self.begin_operation(s, Reason::AskingToShutDown, id, limit, command)
     }
 }

@@ -50,6 +50,7 @@ fn mk_evicting(ready: bool, seconds: i64) -> State {
         moved: at(0),
         evicted: 0,
         pods: vec![],
+        forbidden: vec![],
         finished: false,
     }));
     s
@@ -316,7 +317,7 @@ fn f9_only_our_own_cordon_is_removed_on_every_way_out() {
     type Change = fn(&mut Observation);
     let ways: [(&str, Change); 6] = [
         ("frozen", |o| {
-            o.conflict = Some(Reason::HeldByPolicy("freeze".into()))
+            o.conflict = Some(Reason::HeldByPolicy("freeze".into()));
         }),
         ("withdrawn", |o| o.object.deleting = true),
         ("stopped by its check", |o| o.object.timed_out = true),
@@ -943,6 +944,8 @@ fn nothing_is_cordoned_evicted_or_held_before_health_checks_are_told() {
     holding.agent_holds = false;
     o.bmh.as_mut().unwrap().our_hold = false;
     assert_eq!(reason(&o, &holding), "WaitingForMarks");
+    o.conflict = Some(Reason::SettingMarks("HostMaintenance ns/m".into()));
+    assert_eq!(reason(&o, &holding), "SettingMarks");
     // A host that has failed is fenced.
     (node(&mut o).ready, node(&mut o).ready_unknown) = (false, true);
     let d = decide(&o, Some(&holding), at(0));
@@ -1120,4 +1123,42 @@ fn f9_node_that_recovers_after_its_power_off_was_taken_back_succeeds_with_the_ho
         assert!(done.contains(&Command::Release), "{step:?}: {done:?}");
         assert_eq!(s.attempts.last().unwrap().reason, Reason::Recovered);
     }
+}
+
+#[test]
+fn pods_whose_eviction_was_forbidden_are_told_although_the_host_fails_in_a_freeze() {
+    let mut o = mk_cordoned();
+    policy(&mut o).eviction_blocked = EvictionPolicy::Wait;
+    policy(&mut o).strategy = Strategy::PowerOff;
+    let mut s = mk_evicting(true, 300);
+    s.strategy = Strategy::PowerOff;
+    answer(&mut o, "db-0", 1, EvictionResult::Evicted);
+    answer(&mut o, "db-1", 1, EvictionResult::Blocked("shop/db".into()));
+    o.conflict = Some(Reason::HeldByPolicy("a freeze".into()));
+    assert_eq!(does(&o, &s, 2), uncordon());
+    node(&mut o).cordon = Cordon::Absent;
+    let (s, _) = writes(&o, &s, 3);
+    assert_eq!(s.step, Step::Pending);
+    // Nothing is asked of the API server about them from here on.
+    (o.evictions, o.drain, o.conflict) = (Evictions::default(), None, None);
+    let n = node(&mut o);
+    (n.ready, n.ready_unknown) = (false, true);
+    let mut s = s;
+    s.node_was_down = true;
+    let d = decide(&o, Some(&s), at(100));
+    assert_eq!((d.next.clone(), d.state.step), (Next::Write, Step::Holding));
+    let [note] = &d.notes[..] else {
+        panic!("{:?}", d.notes);
+    };
+    assert_eq!((note.warning, note.reason), (true, "FailedWithPods"));
+    for part in ["PodDisruptionBudget shop/db", "1 pod (shop/db-1)", "before"] {
+        assert!(note.message.contains(part), "{part}: {}", note.message);
+    }
+    assert_eq!(d.state.attempt.eviction.unwrap().evicted, 1);
+    // A Node that is Ready is asked anew.
+    let n = node(&mut o);
+    (n.ready, n.ready_unknown) = (true, false);
+    keep_alive(&mut o, 100);
+    s.node_was_down = false;
+    assert_eq!(writes(&o, &s, 100).0.step, Step::Evicting);
 }

@@ -29,8 +29,9 @@ fn running() -> Option<OperationView> {
 #[test]
 fn soft_off_is_recorded_then_sent_then_followed_by_the_power_off() {
     let mut o = mk_soft();
-    let (s, _) = writes(&o, &mk_direct_state(Step::Holding), 0);
+    let (s, reason) = writes(&o, &mk_direct_state(Step::Holding), 0);
     assert_eq!((s.step, s.attempt.soft_off), (Step::ShuttingDown, true));
+    assert_eq!(reason, Reason::AskingToShutDown, "nothing was sent yet");
     match does(&o, &s, 1) {
         Command::SoftOff { id, limit, .. } => {
             assert!(id.ends_with("/soft-off/0.0"), "{id}");

@@ -31,11 +31,7 @@ impl StepContext<'_> {
             // What somebody has bound to the Node since leaves first.
             let is_ready = self.node().is_some_and(|node| node.ready);
             let former = s.attempt.eviction.take().unwrap_or_default();
-            s.attempt.eviction = Some(Box::new(Eviction {
-                evicted: former.evicted,
-                pods: former.pods,
-                ..self.new_eviction(is_ready)
-            }));
+            s.attempt.eviction = Some(Box::new(self.eviction_again(*former, is_ready)));
             let reason = Reason::Evicting("the pods of the node".into());
             return self.to(s, Step::Evicting, reason);
         }

@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use left::who_forbade;
+
 use super::super::{
     super::{
-        BoundPod, Drain, Eviction, EvictionPolicy, EvictionResult, NodeFacts, PodRef, PowerState,
-        Reason, State, Step, Strategy, WorkloadView,
+        BoundPod, Drain, Eviction, EvictionPolicy, EvictionResult, ForbiddenEviction, NodeFacts,
+        PodRef, PowerState, Reason, State, Step, Strategy, WorkloadView,
     },
     Command, Decision, Next, Note, RECHECK, StepContext, after,
 };
@@ -46,7 +48,8 @@ enum Outlook<'a> {
 impl StepContext<'_> {
     /// Goes on from Pending or Retrying: the pods leave first, where they can and are to.
     pub(in crate::remediation::step) fn leave_pending(&self, mut s: State) -> Decision {
-        s.attempt.eviction = None;
+        let former = s.attempt.eviction.take();
+        let former = former.map(|former| *former).unwrap_or_default();
         // Without any time for it, only Proceed goes on without an eviction.
         let is_wanted = !self.policy.eviction_timeout.is_zero()
             || self.policy.eviction_blocked != EvictionPolicy::Proceed;
@@ -58,12 +61,12 @@ impl StepContext<'_> {
             Outlook::Dead(_) if self.is_left_on(&s) => false,
             Outlook::Dead(_) if self.is_patient(&s) => {
                 // Its pods are waited for if it is Ready again before anything is sent.
-                s.attempt.eviction = Some(Box::new(self.new_eviction(false)));
-                return self.to(s, Step::Holding, Reason::Started);
+                let forbidden = former.forbidden.clone();
+                s.attempt.eviction = Some(Box::new(self.eviction_again(former, false)));
+                return self.fence_before_eviction(s, &forbidden);
             }
-            Outlook::Dead(_) | Outlook::NoNode => {
-                return self.to(s, Step::Holding, Reason::Started);
-            }
+            Outlook::Dead(_) => return self.fence_before_eviction(s, &former.forbidden),
+            Outlook::NoNode => return self.to(s, Step::Holding, Reason::Started),
             Outlook::Unknown(_) if !self.is_patient(&s) => {
                 return self.to(s, Step::Holding, Reason::Started);
             }
@@ -72,8 +75,27 @@ impl StepContext<'_> {
         };
         // A Node that becomes Ready meanwhile is back (F11).
         s.node_was_down |= !ready;
-        s.attempt.eviction = Some(Box::new(self.new_eviction(ready)));
+        s.attempt.eviction = Some(Box::new(self.eviction_again(former, ready)));
         self.to(self.with_cordon(s), Step::Evicting, Reason::Started)
+    }
+
+    /// Fences a host that has failed before its pods were asked to leave, or while the remediation waited again. Whose
+    /// eviction was forbidden before that is told.
+    fn fence_before_eviction(&self, s: State, forbidden: &[ForbiddenEviction]) -> Decision {
+        match who_forbade(forbidden) {
+            None => self.to(s, Step::Holding, Reason::Started),
+            Some(who) => self.fence_with_pods(s, format!("{who} before")),
+        }
+    }
+
+    /// A new eviction, with what is only reported of the one before.
+    fn eviction_again(&self, former: Eviction, ready: bool) -> Eviction {
+        Eviction {
+            evicted: former.evicted,
+            pods: former.pods,
+            forbidden: former.forbidden,
+            ..self.new_eviction(ready)
+        }
     }
 
     fn new_eviction(&self, ready: bool) -> Eviction {
@@ -84,6 +106,7 @@ impl StepContext<'_> {
             moved: self.now,
             evicted: 0,
             pods: Vec::new(),
+            forbidden: Vec::new(),
             finished: false,
         }
     }
@@ -142,10 +165,19 @@ impl StepContext<'_> {
     /// whose eviction was forbidden.
     fn fence_failed(&self, mut s: State) -> Decision {
         self.count_evicted(&mut s);
-        let left = (self.o.drain.as_ref()).map_or_else(String::new, |drain| self.overruled(drain));
+        let kept = s.attempt.eviction.as_ref();
+        let kept = kept.map_or(&[][..], |eviction| &eviction.forbidden);
+        let left = match &self.o.drain {
+            Some(drain) => self.overruled(drain, kept),
+            None => who_forbade(kept).map_or_else(String::new, |who| format!("{who} before")),
+        };
         if left.is_empty() {
             return self.to(s, Step::Holding, Reason::Holding);
         }
+        self.fence_with_pods(s, left)
+    }
+
+    fn fence_with_pods(&self, s: State, left: String) -> Decision {
         let reason = Reason::FailedWithPods(left);
         let note = Note {
             step: None,
@@ -304,12 +336,10 @@ impl StepContext<'_> {
             Some(former) if !node.ready && !again => until.min(former.until),
             _ => until,
         };
-        let former = former.unwrap_or_default();
+        let former = former.map(|former| *former).unwrap_or_default();
         s.attempt.eviction = Some(Box::new(Eviction {
             until,
-            evicted: former.evicted,
-            pods: former.pods,
-            ..self.new_eviction(node.ready)
+            ..self.eviction_again(former, node.ready)
         }));
         s
     }

@@ -6,8 +6,8 @@
 use super::{
     super::super::{
         super::{
-            Eviction, Mode, NodeFacts, OperationOutcome, OperationView, PowerDevice, Reason, State,
-            Step, Strategy,
+            Mode, NodeFacts, OperationOutcome, OperationView, PowerDevice, Reason, State, Step,
+            Strategy,
         },
         Command, Decision, Note, StepContext,
     },
@@ -100,11 +100,7 @@ impl StepContext<'_> {
             return d;
         }
         let former = s.attempt.eviction.take().unwrap_or_default();
-        s.attempt.eviction = Some(Box::new(Eviction {
-            evicted: former.evicted,
-            pods: former.pods,
-            ..self.new_eviction(true)
-        }));
+        s.attempt.eviction = Some(Box::new(self.eviction_again(*former, true)));
         s.attempt.soft_off = false;
         let name = &node.name;
         let note = Note {
