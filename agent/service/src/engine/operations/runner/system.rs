@@ -1,7 +1,10 @@
 //! Which system the BMC of an operation must manage, as far as neither the caller nor the inventory says it (F5).
 
 use rackhand_agent_core::ledger::Device;
-use rackhand_bmc::operation::{Expected, Mismatch};
+use rackhand_bmc::{
+    SystemIdentity,
+    operation::{Expected, Mismatch},
+};
 use tracing::warn;
 
 use super::Run;
@@ -32,9 +35,29 @@ pub(in crate::engine) fn is_to_earlier(mismatch: &Mismatch, stated: &Expected) -
     !said.contains(&&Some(mismatch.expected.clone()))
 }
 
+/// Where an expected value comes from that neither caller nor inventory have said.
+pub(in crate::engine) fn origin(remembered: Option<&ReadSystem>, mismatch: &Mismatch) -> String {
+    let names = |system: &&ReadSystem| {
+        let SystemIdentity {
+            system_uuid,
+            serial,
+            vendor,
+            model,
+            ..
+        } = &system.identity;
+        [system_uuid, serial, vendor, model].contains(&&Some(mismatch.expected.clone()))
+    };
+    match remembered.filter(names) {
+        Some(system) => system.origin(),
+        None => "the expected one is what was read there before; if the host was replaced, say so by serial or \
+                 system_uuid of the new one in the inventory"
+            .to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use rackhand_bmc::{IdentityMatch, SystemIdentity};
+    use rackhand_bmc::IdentityMatch;
 
     use super::*;
 
