@@ -1,9 +1,11 @@
 //! The systems that an operation has read: the address of a BMC may lead to another one from one reading to the next.
 
+use rackhand_identity::IdentityMatch;
+
 use crate::{
     PowerSource, SystemIdentity,
     operation::{
-        Observation, Watch,
+        Observation, Watch, compare_earlier,
         remembered::{compare_remembered, is_settled, names_nothing},
         system::{KnownSystem, Sameness},
     },
@@ -54,7 +56,12 @@ impl Operation {
             if sameness != Sameness::Same {
                 self.watch = Watch::default();
             }
+            // The observation may have shown another one for a while.
+            let remembered = self.remembered.as_deref();
+            let is_remembered = remembered
+                .is_some_and(|known| compare_earlier(known, found) == IdentityMatch::Same);
             if let Sameness::Other(mismatch) = sameness
+                && !is_remembered
                 && !is_settled(&mismatch, expected, found)
             {
                 return Sameness::Other(mismatch);

@@ -224,6 +224,7 @@ fn f5_another_system_than_was_observed_before_the_operation_is_not_commanded() {
             host,
             ("confirmed", 1),
         ),
+        (&[at(990, host), at(998, sister)], host, ("confirmed", 1)),
         // Documents that name nothing, where earlier ones did.
         (&[at(996, host)], bare, ("open", 0)),
         (&[at(990, host), at(998, bare)], bare, ("open", 0)),

@@ -159,11 +159,21 @@ mod tests {
 
     #[test]
     fn origin_names_the_operation_and_its_time() {
-        let origin = read(("", "S1", "")).origin();
+        let system = read(("", "S1", ""));
+        let of = |expected: &str| Mismatch {
+            what: "serial number",
+            expected: expected.to_owned(),
+            found: "S2".to_owned(),
+        };
+        let origin = origin(Some(&system), &of("S1"));
         assert!(
             origin.contains("operation off-1 of 2023-11-14T22:13:20Z"),
             "{origin}"
         );
+        for (system, expected) in [(None, "S1"), (Some(&system), "S3")] {
+            let origin = super::origin(system, &of(expected));
+            assert!(origin.contains("what was read there before"), "{origin}");
+        }
     }
 
     #[test]
