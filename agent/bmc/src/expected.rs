@@ -8,6 +8,9 @@ use rackhand_identity::{
 
 use crate::SystemIdentity;
 
+/// Name of the serial number in a [`Mismatch`].
+pub(crate) const SERIAL_NUMBER: &str = "serial number";
+
 /// Identity that a system must have; `None` is not compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Expected {
@@ -80,7 +83,7 @@ impl Expected {
             })
         };
         let uuid = || difference("system UUID", &self.system_uuid, &found.system_uuid);
-        let serial = || difference("serial number", &self.serial, &found.serial);
+        let serial = || difference(SERIAL_NUMBER, &self.serial, &found.serial);
         match (self.compare_uuids(found), self.compare_serials(found)) {
             (IdentityMatch::Same, _) | (IdentityMatch::Unknown, IdentityMatch::Same) => None,
             (IdentityMatch::Different, _) => uuid(),
@@ -142,7 +145,7 @@ fn difference_to_earlier(earlier: &SystemIdentity, found: &SystemIdentity) -> Op
             let serials = compare_known(&earlier.serial, &found.serial, compare_serials);
             match serials {
                 IdentityMatch::Different => {
-                    difference("serial number", &earlier.serial, &found.serial)
+                    difference(SERIAL_NUMBER, &earlier.serial, &found.serial)
                 }
                 _ => difference("system UUID", &earlier.system_uuid, &found.system_uuid),
             }

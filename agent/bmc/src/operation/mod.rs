@@ -14,6 +14,7 @@ mod machine;
 mod observation;
 mod outcome;
 mod proof;
+mod remembered;
 mod runner;
 mod system;
 

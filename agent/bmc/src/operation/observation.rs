@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::{
     LONGEST_GAP, Watch,
+    remembered::Remembered,
     system::{KnownSystem, Sameness},
 };
 use crate::{Accepted, PowerReading, PowerSource, PowerState, SystemIdentity};
@@ -26,6 +27,8 @@ pub struct PowerObservation {
     last: Option<LastReading>,
     /// What was read of the system in this observation.
     system: KnownSystem,
+    /// The system that Redfish readings named, also in earlier observations.
+    remembered: Remembered,
 }
 
 /// The last power reading, with the past of its observation.
@@ -64,18 +67,23 @@ pub struct Past {
     pub watch: Watch,
     /// The system that it has read, and by which protocol. `None`: nothing was read in it.
     pub system: Option<(PowerSource, SystemIdentity)>,
+    /// The system that Redfish readings have named within ten minutes, also if the observation was interrupted or has
+    /// shown another one since.
+    pub remembered: Option<Box<SystemIdentity>>,
 }
 
 impl PowerObservation {
     /// The observation by a clock that is 0 at `now` of this one.
     pub fn since(&self, now: Duration) -> Past {
-        let last = self.last.as_ref();
+        let is_over = self.is_over(now);
+        let last = self.last.as_ref().filter(|_| !is_over);
         Past {
             watch: self.watch.since(now),
             system: last.map(|last| {
                 let known = self.system.identity().unwrap_or(&last.identity);
                 (last.source, known.clone())
             }),
+            remembered: self.remembered.at(now),
         }
     }
 
@@ -100,6 +108,7 @@ impl PowerObservation {
         let is_same = self
             .watch
             .continues(now, Some(reading.source), reading.connection);
+        (self.remembered).read(now, reading.source, &reading.identity);
         let before = self.last.take();
         let is_over = before.is_none() || !is_same;
         if is_over {
@@ -197,6 +206,7 @@ mod tests {
     fn f5_another_system_at_the_same_address_begins_a_new_observation() {
         let of = |serial: Option<&str>, state| PowerReading {
             identity: SystemIdentity {
+                system_uuid: Some("4c4c4544-0042-3510-8054-c2c04f4e4e32".to_owned()),
                 serial: serial.map(str::to_owned),
                 ..SystemIdentity::default()
             },
@@ -212,7 +222,17 @@ mod tests {
         assert_eq!(seen_off(Some("B")), (2, None, None));
         let same = (1, Some(PowerState::On), Some(ms(0)));
         assert_eq!(seen_off(Some("A")), same);
-        assert_eq!(seen_off(None), (2, None, None), "it names no system");
+        assert_eq!(seen_off(None), same, "the UUID is as before");
+        let bare = |state| reading(state, Some(1));
+        let mut seen = PowerObservation::default();
+        seen.read(ms(0), &of(Some("A"), PowerState::On), 1);
+        seen.read(ms(2000), &bare(PowerState::Off), 2);
+        let last = seen.last().unwrap();
+        assert_eq!(
+            (last.observation, last.last_on),
+            (2, None),
+            "it names no system"
+        );
     }
 
     fn ms(millis: u64) -> Duration {

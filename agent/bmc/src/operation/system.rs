@@ -60,14 +60,23 @@ impl KnownSystem {
 }
 
 fn compare(known: &SystemIdentity, found: &SystemIdentity, source: PowerSource) -> Sameness {
-    let expected = Expected {
+    let uuid = Expected {
         system_uuid: known.system_uuid.clone(),
+        ..Expected::default()
+    };
+    let serial = Expected {
         serial: known.serial.clone(),
         ..Expected::default()
     };
-    if let Some(mismatch) = expected.mismatch(found) {
+    // Boards of a series may share a UUID, and one protocol reports one serial number of a host.
+    let other = [&uuid, &serial];
+    if let Some(mismatch) = other.into_iter().find_map(|known| known.mismatch(found)) {
         return Sameness::Other(mismatch);
     }
+    let expected = Expected {
+        serial: serial.serial,
+        ..uuid
+    };
     // The answers of other protocols have no names of their own; an RMCP+ session is with one BMC.
     if source != PowerSource::Redfish || expected.compare(found) == IdentityMatch::Same {
         return Sameness::Same;
@@ -179,6 +188,7 @@ mod tests {
             (WHOLE, ["-", "-", "W", "M", "/s/1", "1", "n"], "other"),
             (WHOLE, ["-", "-", "V", "N", "/s/1", "1", "n"], "other"),
             (WHOLE, ["-", "S2", "V", "M", "/s/1", "1", "n"], "other"),
+            (WHOLE, [A, "S2", "V", "M", "/s/1", "1", "n"], "other"),
             // A host that is named for the first time.
             (["-", "-", "V", "M", "/s/1", "1", "n"], WHOLE, "begins"),
             (NONE, WHOLE, "begins"),

@@ -161,6 +161,9 @@ pub(super) fn identity(seen: &Observations) -> Check {
 
 /// The verdict, the finding and the advice for the identity that the BMC reports.
 fn compare(seen: &Observations, found: &SystemIdentity) -> (Verdict, String, &'static str) {
+    if let Some(differs) = difference(seen, found) {
+        return differs;
+    }
     let says = match (&found.system_uuid, &found.serial) {
         (Some(uuid), Some(serial)) => format!("UUID {uuid}, serial {serial}"),
         (Some(uuid), None) => format!("UUID {uuid}"),
@@ -182,32 +185,7 @@ fn compare(seen: &Observations, found: &SystemIdentity) -> (Verdict, String, &'s
             );
         }
     };
-    let stated = Expected {
-        earlier: None,
-        ..seen.expected.clone()
-    };
-    if stated.mismatch(found).is_none()
-        && let Some(mismatch) = seen.expected.mismatch(found)
-    {
-        let origin = seen.origin.as_deref().unwrap_or_default();
-        return (
-            Verdict::Failed,
-            format!("the BMC reports {mismatch}; {origin}"),
-            "this may be the BMC of another host: nothing is switched until inventory or cabling is mended",
-        );
-    }
-    if let Some(mismatch) = stated.mismatch(found) {
-        return (
-            Verdict::Failed,
-            format!(
-                "the BMC reports {} {}, the inventory has {}",
-                mismatch.what, mismatch.found, mismatch.expected
-            ),
-            "this may be the BMC of another host: nothing is switched until inventory or cabling \
-             is mended; if the UUID of this BMC is never that of its host, set system_uuid = \"none\"",
-        );
-    }
-    match stated.compare(found) {
+    match stated(seen).compare(found) {
         IdentityMatch::Same => (Verdict::Ok, format!("{says}, as in the inventory"), ""),
         _ if seen.no_system_uuid => (
             Verdict::Warning,
@@ -223,6 +201,40 @@ fn compare(seen: &Observations, found: &SystemIdentity) -> (Verdict, String, &'s
              `rackhand-controller preflight` compares it with the Node",
         ),
     }
+}
+
+/// The identity that the inventory expects.
+fn stated(seen: &Observations) -> Expected {
+    Expected {
+        earlier: None,
+        ..seen.expected.clone()
+    }
+}
+
+/// What is said if the system is another one than the inventory or earlier operations say: no command is sent then,
+/// also where the BMC names no host.
+fn difference(
+    seen: &Observations,
+    found: &SystemIdentity,
+) -> Option<(Verdict, String, &'static str)> {
+    if let Some(mismatch) = stated(seen).mismatch(found) {
+        return Some((
+            Verdict::Failed,
+            format!(
+                "the BMC reports {} {}, the inventory has {}",
+                mismatch.what, mismatch.found, mismatch.expected
+            ),
+            "this may be the BMC of another host: nothing is switched until inventory or cabling \
+             is mended; if the UUID of this BMC is never that of its host, set system_uuid = \"none\"",
+        ));
+    }
+    let mismatch = seen.expected.mismatch(found)?;
+    let origin = seen.origin.as_deref().unwrap_or_default();
+    Some((
+        Verdict::Failed,
+        format!("the BMC reports {mismatch}; {origin}"),
+        "this may be the BMC of another host: nothing is switched until inventory or cabling is mended",
+    ))
 }
 
 pub(super) fn clock(seen: &Observations) -> Check {

@@ -393,6 +393,38 @@ fn update_that_runs_or_cannot_be_seen_is_told() {
 }
 
 #[test]
+fn f5_system_of_another_make_fails_the_check_without_uuid_and_serial_number() {
+    let mut seen = good(Protocol::Redfish);
+    let of = |vendor: &str, model: &str| SystemIdentity {
+        vendor: text(vendor),
+        model: text(model),
+        ..SystemIdentity::default()
+    };
+    seen.origin = Some("operation a read it".to_owned());
+    seen.expected = Expected {
+        earlier: Some(SystemIdentity {
+            serial: text("SN-1"),
+            ..of("V", "M")
+        }),
+        ..Expected::default()
+    };
+    for no_system_uuid in [false, true] {
+        seen.no_system_uuid = no_system_uuid;
+        for (found, verdict) in [
+            (of("V", "M"), Verdict::Warning),
+            (of("V", "ZZ"), Verdict::Failed),
+            (of("W", "M"), Verdict::Failed),
+        ] {
+            seen.identity = Some(Ok(found));
+            let check = the(&seen, "identity");
+            assert_eq!(check.verdict(), verdict, "{check:?}");
+            let says = check.found.contains("operation a read it");
+            assert_eq!(says, verdict == Verdict::Failed, "{check:?}");
+        }
+    }
+}
+
+#[test]
 fn f5_system_that_earlier_operations_did_not_read_fails_the_check() {
     let mut seen = good(Protocol::Redfish);
     let found = |serial: &str| SystemIdentity {

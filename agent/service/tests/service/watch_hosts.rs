@@ -3,7 +3,9 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use crate::kit::*;
-use rackhand_bmc::{EventMeaning, FaultKind, LogEntry, PowerState, Severity, StopKind};
+use rackhand_bmc::{
+    EventMeaning, FaultKind, LogEntry, PowerState, Severity, StopKind, SystemIdentity,
+};
 use rackhand_proto::v1::{self, OffProof, OutcomeCode};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
@@ -154,6 +156,35 @@ async fn failed_reading_begins_another_observation() {
 }
 
 /// Reads the power of the host for somebody else.
+#[tokio::test]
+async fn f5_off_of_a_board_with_the_same_uuid_is_no_loss_of_power() {
+    let site = Site::new(1);
+    let bmc = site.bmcs.of(1);
+    let is = |serial: &str| {
+        *bmc.identity.lock().unwrap() = SystemIdentity {
+            system_uuid: Some("4c4c4544-0042-3510-8054-c2c04f4e4e32".to_owned()),
+            serial: Some(serial.to_owned()),
+            ..SystemIdentity::default()
+        };
+    };
+    is("SN-1");
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    let mut watcher = Watcher::of(&mut client, "a").await;
+    let on = power(&watcher.read("a", false, false).await);
+    assert_eq!(on.state(), v1::PowerState::On);
+    is("SN-2");
+    bmc.set(PowerState::Off);
+    let off = power(&watcher.read("a", false, false).await);
+    assert_eq!(off.state(), v1::PowerState::Off);
+    assert_eq!(
+        (off.previous(), off.last_on_age),
+        (v1::PowerState::Unspecified, None),
+        "{off:?}"
+    );
+    agent.shutdown().await;
+}
+
 async fn read_power(site: &Site) {
     let request = v1::ReadPowerRequest {
         target: target("node-1"),

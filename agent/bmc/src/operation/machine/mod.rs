@@ -102,6 +102,8 @@ pub struct Operation {
     watch: Watch,
     /// The system of the observation from before the operation, until the first reading.
     past: Option<(PowerSource, SystemIdentity)>,
+    /// The system that Redfish readings named before the operation.
+    remembered: Option<Box<SystemIdentity>>,
     /// The systems that were read.
     systems: Systems,
     corroboration: Corroboration,
@@ -151,6 +153,7 @@ impl Operation {
             off_taken: false,
             watch: Watch::default(),
             past: None,
+            remembered: None,
             systems: Systems::default(),
             corroboration: Corroboration::default(),
             off_refusals: OffRefusals::default(),
@@ -164,11 +167,12 @@ impl Operation {
         }
     }
 
-    /// Continues an observation of this BMC that began before the operation, by the clock of the operation. It proves
-    /// nothing if the first reading shows another system.
+    /// Continues an observation of this BMC that began before the operation, by the clock of the operation. Another
+    /// system than it has shown ends the operation, unless it is the expected one.
     pub fn watched(&mut self, past: Past) {
         self.watch = past.watch;
         self.past = past.system;
+        self.remembered = past.remembered;
     }
 
     /// Identity that the system must have.
@@ -275,17 +279,7 @@ impl Operation {
     fn read_well(&mut self, begun: Duration, now: Duration, seen: &Observation) {
         self.auth_failures = 0;
         self.update_check.power_took(now.saturating_sub(begun));
-        if let Some((source, identity)) = self.past.take() {
-            let mut before = Systems::default();
-            before.read(source, &identity);
-            if before.read(seen.source, &seen.identity) != Sameness::Same {
-                self.watch = Watch::default();
-            }
-        }
-        let sameness = match self.request.expected.mismatch(&seen.identity) {
-            Some(mismatch) => Sameness::Other(mismatch),
-            None => self.systems.read(seen.source, &seen.identity),
-        };
+        let sameness = self.compare(seen);
         if sameness == Sameness::Unnamed {
             self.read_failed(now, &CallFailure::unnamed());
             return;

@@ -39,7 +39,7 @@ fn f5_another_system_in_the_middle_of_an_operation_never_confirms() {
         ((A, "-"), (B, "-"), true),
         ((A, "S1"), ("-", "S2"), true),
         (("-", "S1"), (A, "S2"), true),
-        ((A, "S1"), (A, "S2"), false),
+        ((A, "S1"), (A, "S2"), true),
         ((A, "-"), (CANNED, "-"), false),
         ((A, "-"), ("-", "-"), false),
         ((A, "-"), ("-", "S1"), false),
@@ -153,6 +153,163 @@ fn f1_observation_of_another_system_from_before_the_operation_proves_nothing() {
         let is_confirmed = matches!(op.next(s(4)), Next::Done(Outcome::Confirmed { .. }));
         assert_eq!(is_confirmed, is_proven, "{before}: {op:?}");
     }
+}
+
+fn observed(reading: Result<Observation, CallFailure>) -> PowerReading {
+    let reading = reading.unwrap();
+    PowerReading {
+        state: reading.state,
+        raw: format!("{:?}", reading.state),
+        source: reading.source,
+        identity: reading.identity,
+        at: jiff::Timestamp::UNIX_EPOCH,
+        bmc: "redfish://192.0.2.1".into(),
+        connection: None,
+        identify_led: None,
+    }
+}
+
+/// A power-off after these readings of an observation, and their times, at second 1000.
+fn after_observation(
+    before: &[(u64, Option<(&str, &str, &str)>)],
+    expected: Expected,
+    (uuid, serial, id): (&str, &str, &str),
+) -> (&'static str, u32) {
+    let mut seen = PowerObservation::default();
+    for (number, (at, reading)) in (1..).zip(before) {
+        match *reading {
+            Some((uuid, serial, id)) => {
+                seen.read(s(*at), &observed(named(On, (uuid, serial), id)), number);
+            }
+            None => seen.interrupt(s(*at)),
+        }
+    }
+    let mut op = Operation::new(OperationRequest { expected, ..off() });
+    op.watched(seen.since(s(1000)));
+    op.read(s(1), s(1), named(On, (uuid, serial), id));
+    if op.next(s(1)) == Next::Send(PowerCommand::Off) {
+        op.sending(s(1));
+        op.answered(s(1), &Accepted::taken("ForceOff", "204"));
+    }
+    for at in [2, 4] {
+        op.read(s(at), s(at), named(Off, (uuid, serial), id));
+    }
+    let word = match op.next(s(4)) {
+        Next::Done(Outcome::Confirmed { .. }) => "confirmed",
+        Next::Done(Outcome::IdentityMismatch(_)) => "mismatch",
+        _ => "open",
+    };
+    (word, op.sends())
+}
+
+#[test]
+fn f5_another_system_than_was_observed_before_the_operation_is_not_commanded() {
+    let bare = ("-", "-", "-");
+    let (host, sister, other) = ((A, "S1", "1"), (A, "S2", "1"), (B, "S2", "1"));
+    let at = |at: u64, named| (at, Some(named));
+    for (before, now, expected) in [
+        (&[at(996, host)][..], host, ("confirmed", 1)),
+        (&[at(996, host)], other, ("mismatch", 0)),
+        (&[at(996, host)], sister, ("mismatch", 0)),
+        // The observation has seen the other one too.
+        (&[at(990, host), at(998, other)], other, ("mismatch", 0)),
+        (&[at(990, host), at(998, sister)], sister, ("mismatch", 0)),
+        (
+            &[at(900, host), (950, None), at(998, sister)],
+            sister,
+            ("mismatch", 0),
+        ),
+        (
+            &[at(900, host), at(950, other), at(998, host)],
+            host,
+            ("confirmed", 1),
+        ),
+        (&[at(990, host), at(998, sister)], host, ("confirmed", 1)),
+        // Documents that name nothing, where earlier ones did.
+        (&[at(996, host)], bare, ("open", 0)),
+        (&[at(990, host), at(998, bare)], bare, ("open", 0)),
+        (
+            &[at(990, ("-", "-", "1")), at(998, bare)],
+            bare,
+            ("open", 0),
+        ),
+        (&[at(996, host)], ("-", "-", "1"), ("confirmed", 1)),
+        (&[at(996, bare)], bare, ("confirmed", 1)),
+        // A new mainboard, after an interruption.
+        (
+            &[at(900, (B, "S1", "1")), (950, None), at(998, host)],
+            host,
+            ("confirmed", 1),
+        ),
+        // What was there long ago has been replaced.
+        (
+            &[at(200, other), (210, None), at(700, host), at(998, host)],
+            host,
+            ("confirmed", 1),
+        ),
+        (&[at(200, other), (210, None)], host, ("confirmed", 1)),
+    ] {
+        let found = after_observation(before, Expected::default(), now);
+        assert_eq!(found, expected, "{before:?} {now:?}");
+    }
+}
+
+#[test]
+fn f5_what_the_caller_says_goes_before_what_was_observed() {
+    let text = |text: &str| (text != "-").then(|| text.to_owned());
+    let said = |uuid, serial| Expected {
+        system_uuid: text(uuid),
+        serial: text(serial),
+        ..Expected::default()
+    };
+    let earlier = |uuid, serial| Expected {
+        earlier: Some(of(On, (uuid, serial)).unwrap().identity),
+        ..Expected::default()
+    };
+    for (expected, now, word) in [
+        (said(B, "-"), (B, "-", "1"), "confirmed"),
+        (said("-", "S2"), (B, "S2", "1"), "confirmed"),
+        (said("-", "S2"), (A, "S2", "1"), "confirmed"),
+        (earlier(A, "S2"), (A, "S2", "1"), "confirmed"),
+        // A UUID that two boards have says nothing about their serial numbers.
+        (said(A, "-"), (A, "S2", "1"), "mismatch"),
+        (earlier(A, "-"), (A, "S2", "1"), "mismatch"),
+        (said(A, "-"), (B, "S1", "1"), "mismatch"),
+    ] {
+        let before = [(900, Some((A, "S1", "1"))), (950, None)];
+        let (found, _) = after_observation(&before, expected.clone(), now);
+        assert_eq!(found, word, "{expected:?} {now:?}");
+    }
+}
+
+#[test]
+fn f5_document_that_names_nothing_is_not_the_system_of_earlier_operations() {
+    let earlier = of(On, (A, "S1")).unwrap().identity;
+    let expected = Expected {
+        earlier: Some(earlier),
+        ..Expected::default()
+    };
+    for (now, is_confirmed) in [(("-", "-", "-"), false), (("-", "-", "1"), true)] {
+        let (found, sends) = after_observation(&[], expected.clone(), now);
+        assert_eq!(found == "confirmed", is_confirmed, "{now:?}");
+        assert_eq!(sends, u32::from(is_confirmed), "{now:?}");
+    }
+}
+
+#[test]
+fn f5_serial_numbers_of_two_protocols_are_not_compared() {
+    let by =
+        |source, serial, state| of(state, (A, serial)).map(|seen| Observation { source, ..seen });
+    let mut op = Operation::new(off());
+    op.read(s(0), s(0), by(PowerSource::Redfish, "S1", On));
+    op.read(s(1), s(1), by(PowerSource::Ipmi, "board-1", On));
+    assert_eq!(op.next(s(1)), Next::Send(PowerCommand::Off));
+    op.read(s(2), s(2), by(PowerSource::Ipmi, "board-2", Off));
+    let ended = op.next(s(2));
+    assert!(
+        matches!(ended, Next::Done(Outcome::IdentityMismatch(_))),
+        "{ended:?}"
+    );
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn already(state: PowerState, same_connection: bool) -> Accepted {
 /// An observation of a BMC that reports no identity.
 fn past(watch: &Watch, begun: Duration) -> Past {
     Past {
+        remembered: None,
         watch: watch.since(begun),
         system: None,
     }

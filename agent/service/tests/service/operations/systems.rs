@@ -94,3 +94,51 @@ async fn f5_system_of_another_host_is_not_remembered() {
     assert_eq!(other.code(), OutcomeCode::Confirmed, "{other:?}");
     agent.shutdown().await;
 }
+
+#[tokio::test]
+async fn f5_first_operation_knows_the_system_that_was_read_before_it() {
+    let site = Site::new(1);
+    let bmc = site.bmcs.of(1);
+    // Boards of a series with one UUID.
+    let is = |serial: &str| {
+        *bmc.identity.lock().unwrap() = SystemIdentity {
+            system_uuid: Some("4c4c4544-0042-3510-8054-c2c04f4e4e32".to_owned()),
+            ..system(serial)
+        };
+    };
+    is("SN-1");
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    let read = async || {
+        let request = v1::ReadPowerRequest {
+            target: target("node-1"),
+            ..v1::ReadPowerRequest::default()
+        };
+        let mut client = site.local().await;
+        client.read_power(request).await.unwrap();
+    };
+    read().await;
+    is("SN-2");
+    // Whether or not a reading comes between.
+    for id in ["a", "b"] {
+        begin(&mut client, off(id, "node-1")).await.unwrap();
+        let refused = outcome(&mut client, id).await;
+        assert_eq!(refused.code(), OutcomeCode::IdentityMismatch, "{refused:?}");
+        for said in ["SN-1", "SN-2", "read there before", "inventory"] {
+            assert!(refused.message.contains(said), "{}", refused.message);
+        }
+        read().await;
+    }
+    assert_eq!(bmc.commands(), (0, 0));
+    // The journal has not learned the other one.
+    is("SN-1");
+    begin(&mut client, off("c", "node-1")).await.unwrap();
+    let right = outcome(&mut client, "c").await;
+    assert_eq!(right.code(), OutcomeCode::Confirmed, "{right:?}");
+    is("SN-2");
+    begin(&mut client, on("d", "node-1")).await.unwrap();
+    let refused = outcome(&mut client, "d").await;
+    assert_eq!(refused.code(), OutcomeCode::IdentityMismatch, "{refused:?}");
+    assert!(refused.message.contains("operation c of "), "{refused:?}");
+    agent.shutdown().await;
+}

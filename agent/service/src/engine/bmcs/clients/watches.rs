@@ -1,7 +1,7 @@
 //! The observation of each BMC over all readings of this agent, for the proof of an off (F1) and for the signals of
 //! its host.
 //!
-//! Must never: outlast an interruption, or keep data about a BMC that is no longer read.
+//! Must never: let a proof outlast an interruption, or keep data about a BMC that is no longer read.
 
 use std::{
     collections::HashMap,

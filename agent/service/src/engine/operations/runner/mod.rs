@@ -173,10 +173,10 @@ impl Run {
         .await;
         let mut outcome = self.outcome_of(&report, hooks.stop_cause);
         if let operation::Outcome::IdentityMismatch(mismatch) = &report.outcome
-            && let Some(system) = &remembered
             && system::is_to_earlier(mismatch, &self.request.expected)
         {
-            outcome.message = format!("{}; {}", outcome.message, system.origin());
+            let origin = system::origin(remembered.as_deref(), mismatch);
+            outcome.message = format!("{}; {origin}", outcome.message);
         }
         outcome
     }

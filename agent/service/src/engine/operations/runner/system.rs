@@ -1,7 +1,10 @@
 //! Which system the BMC of an operation must manage, as far as neither the caller nor the inventory says it (F5).
 
 use rackhand_agent_core::ledger::Device;
-use rackhand_bmc::operation::{Expected, Mismatch};
+use rackhand_bmc::{
+    SystemIdentity,
+    operation::{Expected, Mismatch},
+};
 use tracing::warn;
 
 use super::Run;
@@ -32,9 +35,29 @@ pub(in crate::engine) fn is_to_earlier(mismatch: &Mismatch, stated: &Expected) -
     !said.contains(&&Some(mismatch.expected.clone()))
 }
 
+/// Where an expected value comes from that neither caller nor inventory have said.
+pub(in crate::engine) fn origin(remembered: Option<&ReadSystem>, mismatch: &Mismatch) -> String {
+    let names = |system: &&ReadSystem| {
+        let SystemIdentity {
+            system_uuid,
+            serial,
+            vendor,
+            model,
+            ..
+        } = &system.identity;
+        [system_uuid, serial, vendor, model].contains(&&Some(mismatch.expected.clone()))
+    };
+    match remembered.filter(names) {
+        Some(system) => system.origin(),
+        None => "the expected one is what was read there before; if the host was replaced, say so by serial or \
+                 system_uuid of the new one in the inventory"
+            .to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use rackhand_bmc::{IdentityMatch, SystemIdentity};
+    use rackhand_bmc::IdentityMatch;
 
     use super::*;
 
@@ -136,11 +159,21 @@ mod tests {
 
     #[test]
     fn origin_names_the_operation_and_its_time() {
-        let origin = read(("", "S1", "")).origin();
+        let system = read(("", "S1", ""));
+        let of = |expected: &str| Mismatch {
+            what: "serial number",
+            expected: expected.to_owned(),
+            found: "S2".to_owned(),
+        };
+        let origin = origin(Some(&system), &of("S1"));
         assert!(
             origin.contains("operation off-1 of 2023-11-14T22:13:20Z"),
             "{origin}"
         );
+        for (system, expected) in [(None, "S1"), (Some(&system), "S3")] {
+            let origin = super::origin(system, &of(expected));
+            assert!(origin.contains("what was read there before"), "{origin}");
+        }
     }
 
     #[test]
