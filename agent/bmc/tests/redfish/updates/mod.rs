@@ -1,5 +1,6 @@
 //! Updates of firmware, and how many requests it takes to see them.
 
+mod before_command;
 mod lists;
 
 use std::time::{Duration, Instant};

@@ -27,6 +27,7 @@ use self::list::{List, Look};
 use super::{manager::managed_by, resources::Reader};
 use crate::{
     BmcError, ErrorKind, FirmwareUpdate, FirmwareUpdates,
+    operation::UPDATE_REQUESTS,
     redfish::{
         protocol::{
             document::{Features, Root, link},
@@ -44,6 +45,8 @@ pub(in crate::redfish) use list::fuzz;
 const MAX_ENDED: usize = 6;
 /// Members of a collection that are read one by one.
 const MAX_MEMBERS: usize = 16;
+/// Members of an inventory that are read one by one: it has no order, so that all of them count.
+const MAX_INVENTORY: usize = 128;
 /// Managers of a system that are read.
 const MAX_MANAGERS: usize = 2;
 /// Tasks that are kept until it is known where images are pushed to.
@@ -78,6 +81,7 @@ pub(super) async fn read(reader: Reader<'_>, limit: Duration) -> Result<Firmware
             places: None,
             undecided: Vec::new(),
             is_inventory_read: false,
+            slowest: Duration::ZERO,
         }),
     };
     // A BMC without these services is asked nothing more.
@@ -119,6 +123,8 @@ struct Found {
     undecided: Vec<Value>,
     /// Whether the inventory of firmware was asked for.
     is_inventory_read: bool,
+    /// Longest time for one answer.
+    slowest: Duration,
 }
 
 /// What the `UpdateService` refers to.
@@ -345,6 +351,23 @@ impl Survey<'_> {
         found.answered = now;
     }
 
+    /// The BMC has taken so long for an answer.
+    fn took(&self, time: Duration) {
+        let mut found = self.found();
+        found.slowest = found.slowest.max(time);
+        let needs = found.slowest.saturating_mul(UPDATE_REQUESTS);
+        found.updates.needs = found.updates.needs.max(Some(needs));
+    }
+
+    /// So many more documents are to be read, one by one.
+    fn expects(&self, documents: usize) {
+        let mut found = self.found();
+        let documents = u32::try_from(documents).unwrap_or(u32::MAX);
+        let rest = found.slowest.saturating_mul(documents);
+        let needs = self.begun.elapsed().saturating_add(rest);
+        found.updates.needs = found.updates.needs.max(Some(needs));
+    }
+
     fn is_read(&self, what: impl Into<String>) {
         self.found().updates.read.push(what.into());
     }
@@ -388,7 +411,11 @@ impl Survey<'_> {
         }
         let was_asked = self.asked.fetch_add(1, Ordering::SeqCst) > 0;
         let asked = Asked(self);
+        let begun = Instant::now();
         let answer = timeout_at(self.until, request()).await.ok()?;
+        if answer.is_ok() {
+            self.took(begun.elapsed());
+        }
         let is_beside = was_asked || self.asked.load(Ordering::SeqCst) > 1;
         drop(asked);
         Some((answer, is_beside))
