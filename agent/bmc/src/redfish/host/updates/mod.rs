@@ -58,6 +58,7 @@ const MAX_REASON: usize = 160;
 const READING: &str = "reading the updates of firmware";
 const LATE: &str = "not read in time";
 const TASKS: &str = "tasks";
+const JOBS: &str = "jobs of the JobService";
 
 /// Reads the updates, ends early at the first one that runs, and at `limit` with what was read until then.
 ///
@@ -85,7 +86,7 @@ pub(super) async fn read(reader: Reader<'_>, limit: Duration) -> Result<Firmware
         }),
     };
     // A BMC without these services is asked nothing more.
-    if root.update_service.is_some() || root.tasks.is_some() {
+    if root.update_service.is_some() || root.tasks.is_some() || root.jobs.is_some() {
         survey.run(root).await;
     }
     let found = survey.end();
@@ -171,6 +172,14 @@ impl Survey<'_> {
             if !self.is_running() {
                 self.tasks(root.tasks).await;
             }
+            // An iDRAC shows its jobs there a second time, beside those of its manager.
+            let is_idrac = root
+                .oem
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case("Dell"));
+            if !is_idrac && !self.is_running() {
+                self.jobs(root.jobs).await;
+            }
             second.notify_one();
         };
         let system = async {
@@ -192,7 +201,7 @@ impl Survey<'_> {
         // Where no UpdateService was read, nothing is known to be pushed to.
         let undecided = std::mem::take(&mut self.found().undecided);
         for task in &undecided {
-            self.look(TASKS, Look::of_task(task, &[]));
+            self.look(list_of(task), Look::of_task(task, &[]));
         }
         if self.found().updates.silence.is_some() {
             self.count_silence();
@@ -219,7 +228,7 @@ impl Survey<'_> {
             std::mem::take(&mut found.undecided)
         };
         for task in &undecided {
-            self.look(TASKS, Look::of_task(task, &places.push_uris));
+            self.look(list_of(task), Look::of_task(task, &places.push_uris));
         }
         if self.is_running() {
             return;
@@ -237,6 +246,16 @@ impl Survey<'_> {
         {
             let list = List::new(TASKS, &tasks).of_states("TaskState", document::ENDED);
             self.members(list, |task| self.of_task(task)).await;
+        }
+    }
+
+    /// The jobs of the standard, which have the properties of tasks.
+    async fn jobs(&self, link_to: Option<String>) {
+        if let Some(service) = self.document("JobService", link_to).await
+            && let Some(jobs) = link(&service, &["Jobs"])
+        {
+            let list = List::new(JOBS, &jobs);
+            self.members(list, |job| self.of_task(job)).await;
         }
     }
 
@@ -476,6 +495,12 @@ impl Survey<'_> {
         }
         Read::Not
     }
+}
+
+/// The list in which a task, or a job like one, was found.
+fn list_of(task: &Value) -> &'static str {
+    let (is_job, _) = document::state_property(task);
+    if is_job { JOBS } else { TASKS }
 }
 
 /// What happened, without what was done: that is said of all.
