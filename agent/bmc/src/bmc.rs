@@ -3,6 +3,7 @@
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
 use secrecy::SecretString;
+use tokio::time::Instant;
 
 use crate::{
     Accepted, BmcError, BootOverride, BootState, ErrorKind, EventLog, Facts, FirmwareUpdates,
@@ -56,6 +57,24 @@ pub trait Bmc: Send + Sync + fmt::Debug {
         _expected: Expected,
     ) -> BmcFuture<'_, Accepted> {
         self.command(command)
+    }
+
+    /// The same until this time: once it has passed and nothing was sent, nothing is, and the error is a
+    /// [`ErrorKind::Busy`] with `not_sent`. What the caller knows, such as that no update of firmware runs, is too old
+    /// after it.
+    fn command_until(
+        &self,
+        command: PowerCommand,
+        expected: Expected,
+        until: Option<Instant>,
+    ) -> BmcFuture<'_, Accepted> {
+        match until {
+            Some(until) if Instant::now() > until => {
+                let error = too_late(self.address());
+                Box::pin(async move { Err(error) })
+            }
+            _ => self.checked_command(command, expected),
+        }
     }
 
     /// Hard power-off.
@@ -151,6 +170,20 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     /// Closes the sessions at the BMC. Call it before the client is dropped; a later call opens a
     /// new session.
     fn close(&self) -> BmcFuture<'_, ()>;
+}
+
+/// The error of a command that is not sent because its time is over.
+pub(crate) fn too_late(bmc: &str) -> BmcError {
+    let message =
+        "the BMC took too long to show its system before the command; not sent, ask again";
+    BmcError {
+        kind: ErrorKind::Busy,
+        bmc: bmc.to_owned(),
+        message: message.to_owned(),
+        retry_after: None,
+        maybe_sent: false,
+        not_sent: true,
+    }
 }
 
 fn unsupported<'a, T: Send + 'a>(bmc: &str, what: &str) -> BmcFuture<'a, T> {

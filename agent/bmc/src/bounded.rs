@@ -6,6 +6,8 @@
 
 use std::{fmt, time::Duration};
 
+use tokio::time::Instant;
+
 use secrecy::SecretString;
 
 use crate::{
@@ -231,6 +233,7 @@ impl Bounded for FirmwareUpdates {
             read: words(self.read),
             unread: words(self.unread),
             silence: self.silence,
+            needs: self.needs,
         }
     }
 }
@@ -273,6 +276,15 @@ impl<B: Bmc> Bmc for BoundedBmc<B> {
         expected: Expected,
     ) -> BmcFuture<'_, Accepted> {
         leave!(self.0.checked_command(command, expected))
+    }
+
+    fn command_until(
+        &self,
+        command: PowerCommand,
+        expected: Expected,
+        until: Option<Instant>,
+    ) -> BmcFuture<'_, Accepted> {
+        leave!(self.0.command_until(command, expected, until))
     }
 
     fn identity(&self) -> BmcFuture<'_, SystemIdentity> {

@@ -313,10 +313,24 @@ impl Bmc for Failover {
         command: PowerCommand,
         expected: Expected,
     ) -> BmcFuture<'_, Accepted> {
+        self.command_until(command, expected, None)
+    }
+
+    fn command_until(
+        &self,
+        command: PowerCommand,
+        expected: Expected,
+        until: Option<Instant>,
+    ) -> BmcFuture<'_, Accepted> {
         let ask = CallSafety::of(command);
         Box::pin(async move {
-            self.try_checked(ask, &expected, |bmc| bmc.command(command), |_| None)
-                .await
+            self.try_checked(
+                ask,
+                &expected,
+                |bmc| bmc.command_until(command, Expected::default(), until),
+                |_| None,
+            )
+            .await
         })
     }
 

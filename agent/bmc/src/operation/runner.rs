@@ -11,12 +11,14 @@ use super::{
     CallFailure, Next, Observation, OffProof, Operation, OperationRequest, Outcome, Past, Proof,
     state_word,
 };
-use crate::{
-    Accepted, Bmc, BmcError, ErrorKind, FirmwareUpdates, PowerCommand, PowerReading, PowerState,
-};
+use crate::{Accepted, Bmc, BmcError, ErrorKind, PowerCommand, PowerReading, PowerState};
 
 /// Time for a reading of the updates to end by itself, before it is given up.
 const UPDATES_GRACE: Duration = Duration::from_millis(200);
+
+/// Readings between the acquisition of a BMC and a command: its power, its updates, both again if one took long, and
+/// once more if the updates had too little time.
+const READINGS: usize = 6;
 
 /// Number of readings in a report that confirms nothing.
 const RECENT: usize = 3;
@@ -255,6 +257,11 @@ pub fn run_since<'a, H: Hooks>(
     }
 }
 
+/// Whether a driver kept a command back, as it does when its time is over.
+fn is_held_back(error: &BmcError) -> bool {
+    error.kind == ErrorKind::Busy && error.not_sent && !error.maybe_sent
+}
+
 struct Run<'a, H> {
     begun: Instant,
     bmc: &'a dyn Bmc,
@@ -336,27 +343,33 @@ impl<H: Hooks> Run<'_, H> {
     /// a fresh reading, which would be too old after a wait for other callers. An operation that was soft when it
     /// acquired the BMC forces the host off only after it has acquired the BMC for that.
     async fn exchange(&mut self, was_soft: bool) -> Result<(), Stopped> {
-        if self.next() == Next::Read {
-            self.read().await;
-        }
-        if !self.goes_on() || self.hooks.must_yield() {
-            return Ok(());
-        }
-        if let Next::Send(command) = self.next()
-            && (self.operation).reads_updates(command, self.begun.elapsed())
-            && (!was_soft || self.operation.is_soft())
-            && self.hooks.permit(command, Permit::Now).await
-        {
-            self.read_updates().await;
-            if self.next() == Next::Read {
-                self.read().await;
+        let mut may_read = true;
+        for _ in 0..READINGS {
+            match self.next() {
+                Next::Read if may_read => {
+                    self.read().await;
+                    may_read = false;
+                }
+                Next::Send(command)
+                    if self.reads_updates(command)
+                        && (!was_soft || self.operation.is_soft())
+                        && self.hooks.permit(command, Permit::Now).await =>
+                {
+                    self.read_updates().await;
+                    may_read = true;
+                }
+                _ => break,
             }
             if !self.goes_on() || self.hooks.must_yield() {
                 return Ok(());
             }
         }
+        if !self.goes_on() || self.hooks.must_yield() {
+            return Ok(());
+        }
         match self.next() {
             Next::Send(_) if was_soft && !self.operation.is_soft() => Ok(()),
+            Next::Send(command) if self.reads_updates(command) => Ok(()),
             Next::Send(command) => match self.hooks.permit(command, Permit::Now).await {
                 true => self.send(command).await,
                 false => Ok(()),
@@ -413,6 +426,11 @@ impl<H: Hooks> Run<'_, H> {
         self.bmc.uptime().await.ok()
     }
 
+    fn reads_updates(&self, command: PowerCommand) -> bool {
+        let now = self.begun.elapsed();
+        self.operation.reads_updates(command, now)
+    }
+
     /// Reads the updates of firmware before a command that takes the power. A failure means that they are not
     /// known, and is none of the operation.
     async fn read_updates(&mut self) {
@@ -433,10 +451,8 @@ impl<H: Hooks> Run<'_, H> {
         let now = self.begun.elapsed();
         match updates {
             Ok(updates) => self.operation.updates_read(asked, now, Ok(&updates)),
-            // Such a BMC never reports them, which is no news about this command.
             Err(error) if error.kind == ErrorKind::Unsupported => {
-                let none = FirmwareUpdates::default();
-                self.operation.updates_read(asked, now, Ok(&none));
+                self.operation.reports_no_updates(asked, now);
             }
             Err(error) => self.operation.updates_read(asked, now, Err(error.message)),
         }
@@ -447,15 +463,30 @@ impl<H: Hooks> Run<'_, H> {
         if !self.goes_on() {
             return Ok(());
         }
+        let until = self.operation.sends_until(command);
+        let before = until.map(|until| (until, self.operation.clone()));
         self.operation.sending(self.begun.elapsed());
         self.hooks.sending(command);
         // Not interrupted from here on: a command that is cut off has an unknown result.
         let result = self
             .bmc
-            .checked_command(command, self.operation.expected())
+            .command_until(
+                command,
+                self.operation.expected(),
+                until.map(|until| self.at(until)),
+            )
             .await;
         let now = self.begun.elapsed();
         match result {
+            // Nothing was sent, and no failure is to be told of.
+            Err(error)
+                if let Some((until, before)) = before
+                    && now > until
+                    && is_held_back(&error) =>
+            {
+                self.operation = before;
+                self.operation.was_late(now);
+            }
             Ok(accepted) => {
                 self.operation.answered(now, &accepted);
                 self.hooks.accepted(&accepted);

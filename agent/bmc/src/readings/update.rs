@@ -60,6 +60,8 @@ pub struct FirmwareUpdates {
     pub unread: Vec<String>,
     /// Longest time without a response of the BMC during the reading; `None`: it answered nothing.
     pub silence: Option<Duration>,
+    /// How long a whole reading takes, by the answers that came; `None`: there was none.
+    pub needs: Option<Duration>,
 }
 
 impl FirmwareUpdates {

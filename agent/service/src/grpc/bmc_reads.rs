@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rackhand_bmc::{Bmc, BmcFuture, Facts, Topology, operation::updates_limit};
+use rackhand_bmc::{
+    Bmc, BmcFuture, Facts, Topology,
+    operation::{longer_limit, updates_limit},
+};
 use rackhand_proto::{
     convert::timestamp_to_proto,
     v1::{
@@ -167,9 +170,21 @@ impl BmcReadCalls {
             Err(failure) => Err(failure),
             Ok(_) => {
                 let took = begun.elapsed();
-                let limit = updates_limit(took).min(limit.saturating_sub(took));
-                self.read(&target, limit, move |bmc| bmc.firmware_updates(limit))
-                    .await
+                let first = updates_limit(took).min(limit.saturating_sub(took));
+                let asked = Instant::now();
+                let found = self
+                    .read(&target, first, move |bmc| bmc.firmware_updates(first))
+                    .await;
+                let longer = found.as_ref().ok();
+                let longer = longer.and_then(|found| longer_limit(first, asked.elapsed(), found));
+                let left = limit.saturating_sub(begun.elapsed());
+                match longer.map(|longer| longer.min(left)) {
+                    Some(longer) if longer > first => {
+                        self.read(&target, longer, move |bmc| bmc.firmware_updates(longer))
+                            .await
+                    }
+                    _ => found,
+                }
             }
         };
         let result = match updates {

@@ -46,6 +46,7 @@ pub(in crate::ipmi) async fn upgrade<A: Requester>(
         read: vec![SOURCE.to_owned()],
         unread: unread.into_iter().collect(),
         silence: None,
+        needs: None,
     }))
 }
 

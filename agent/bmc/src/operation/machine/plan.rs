@@ -117,8 +117,9 @@ impl Operation {
 
     pub(super) fn is_fresh(&self, now: Duration) -> bool {
         self.fresh
-            && self
-                .seen
-                .is_some_and(|(_, at)| now <= at.saturating_add(self.request.timing.fresh))
+            && self.seen.is_some_and(|(_, at)| {
+                let fresh = self.request.timing.fresh;
+                now <= self.update_check.ages_from(at, fresh).saturating_add(fresh)
+            })
     }
 }

@@ -35,6 +35,8 @@ enum Asked {
     Later(FirmwareUpdate, Meanwhile),
     Fails(ErrorKind),
     Hangs,
+    /// A whole reading takes so long, and shows this update at its end.
+    Takes(Duration, FirmwareUpdate),
 }
 
 /// What happens to the host when the update is seen.
@@ -50,6 +52,10 @@ struct Updating {
     asked: Asked,
     state: Mutex<PowerState>,
     calls: Mutex<Vec<String>>,
+    /// How long it takes for a power reading, the first one is number 1.
+    power_takes: fn(usize) -> Duration,
+    /// How long it takes for a reading of the updates.
+    updates_take: Duration,
 }
 
 impl Updating {
@@ -58,6 +64,8 @@ impl Updating {
             asked,
             state: Mutex::new(On),
             calls: Mutex::default(),
+            power_takes: |_| Duration::ZERO,
+            updates_take: Duration::ZERO,
         }
     }
 
@@ -83,6 +91,9 @@ impl Bmc for Updating {
     fn power(&self) -> BmcFuture<'_, PowerReading> {
         Box::pin(async {
             self.calls.lock().unwrap().push("power".into());
+            let read = self.calls();
+            let read = read.iter().filter(|call| *call == "power").count();
+            tokio::time::sleep((self.power_takes)(read)).await;
             let state = *self.state.lock().unwrap();
             Ok(PowerReading {
                 state,
@@ -109,10 +120,25 @@ impl Bmc for Updating {
         })
     }
 
-    fn firmware_updates(&self, _: Duration) -> BmcFuture<'_, FirmwareUpdates> {
-        Box::pin(async {
+    fn firmware_updates(&self, limit: Duration) -> BmcFuture<'_, FirmwareUpdates> {
+        Box::pin(async move {
             self.calls.lock().unwrap().push("updates".into());
+            tokio::time::sleep(self.updates_take).await;
             match &self.asked {
+                Asked::Takes(whole, update) => {
+                    tokio::time::sleep(limit.min(*whole)).await;
+                    let partial = FirmwareUpdates {
+                        unread: vec!["tasks: not read in time".into()],
+                        needs: Some(*whole),
+                        ..FirmwareUpdates::default()
+                    };
+                    let is_whole = limit >= *whole;
+                    Ok(if is_whole {
+                        found(std::slice::from_ref(update))
+                    } else {
+                        partial
+                    })
+                }
                 Asked::Says(updates) => Ok(updates.clone()),
                 Asked::Hangs => std::future::pending().await,
                 Asked::Later(update, meanwhile) => {
@@ -347,4 +373,99 @@ fn slow_bmc_has_more_time_for_its_updates_within_the_deadline() {
     assert_eq!(limit(s(9), s(60)), s(20), "a third of what is left");
     assert_eq!(limit(ms(20), s(111)), s(3));
     assert_eq!(limit(ms(20), s(130)), s(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn update_that_begins_during_a_slow_power_reading_is_seen() {
+    for takes in [3, 9, 15] {
+        let bmc = Updating {
+            power_takes: match takes {
+                3 => |number| s(if number == 2 { 3 } else { 0 }),
+                9 => |number| s(if number == 2 { 9 } else { 0 }),
+                _ => |number| s(if number == 2 { 15 } else { 0 }),
+            },
+            // So long that the power is read again.
+            updates_take: s(4),
+            ..Updating::new(Asked::Later(
+                update(UpdatePhase::Running),
+                Meanwhile::StaysOn,
+            ))
+        };
+        let report = run(&bmc, off(), &mut ()).await;
+        let is_update = matches!(report.outcome, Outcome::FirmwareUpdate { commands: 0, .. });
+        assert!(is_update, "{takes}: {}", report.outcome);
+        let calls = ["power", "updates", "power", "updates"];
+        assert_eq!(bmc.calls(), calls, "{takes}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_bmc_is_not_read_for_ever() {
+    for (power_takes, calls) in [
+        // Its updates are the last that is read.
+        (
+            (|_| s(9)) as fn(usize) -> Duration,
+            &["power", "updates", "Off"][..],
+        ),
+        (|_| s(1), &["power", "updates", "power", "Off"]),
+    ] {
+        let bmc = Updating {
+            power_takes,
+            updates_take: s(5),
+            ..Updating::new(Asked::Says(found(&[])))
+        };
+        let report = run(&bmc, off(), &mut ()).await;
+        assert!(report.outcome.is_done(), "{}", report.outcome);
+        assert_eq!(&bmc.calls()[..calls.len()], calls);
+        assert_eq!(report.updates_unknown, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_for_updates_follows_what_they_take() {
+    let running = update(UpdatePhase::Running);
+    let bmc = Updating::new(Asked::Takes(s(12), running));
+    let request = OperationRequest {
+        deadline: s(60),
+        ..off()
+    };
+    let report = run(&bmc, request.clone(), &mut ()).await;
+    let is_update = matches!(report.outcome, Outcome::FirmwareUpdate { commands: 0, .. });
+    assert!(is_update, "{}", report.outcome);
+    // Never longer than a third of what is left, and not again and again.
+    let bmc = Updating::new(Asked::Takes(s(40), update(UpdatePhase::Running)));
+    let report = run(&bmc, request, &mut ()).await;
+    assert!(report.outcome.is_done(), "{}", report.outcome);
+    let unknown = report.updates_unknown.as_deref();
+    assert_eq!(unknown, Some("tasks: not read in time"));
+    assert_eq!(
+        bmc.calls().iter().filter(|call| *call == "updates").count(),
+        2
+    );
+}
+
+#[test]
+fn command_is_bound_to_what_was_read_of_the_updates() {
+    let mut operation = Operation::new(off());
+    let at = |tenths: u64| Duration::from_millis(tenths * 100);
+    assert_eq!(operation.sends_until(PowerCommand::Off), None, "not read");
+    operation.updates_read(at(0), at(10), Ok(&found(&[])));
+    assert_eq!(operation.sends_until(PowerCommand::Off), Some(at(30)));
+    assert_eq!(operation.sends_until(PowerCommand::On), None);
+    assert!(!operation.reads_updates(PowerCommand::Off, at(30)));
+    assert!(operation.reads_updates(PowerCommand::Off, at(31)));
+    for _ in 0..2 {
+        operation.was_late(at(50));
+        assert!(operation.reads_updates(PowerCommand::Off, at(50)));
+        operation.updates_read(at(50), at(60), Ok(&found(&[])));
+    }
+    // A BMC that is too slow each time is switched all the same, and that is said.
+    assert_eq!(operation.sends_until(PowerCommand::Off), None);
+    operation.sending(at(60));
+    let unknown = operation.updates_unknown().unwrap_or_default();
+    assert!(unknown.contains("longer than 2 s"), "{unknown}");
+    // A BMC that does not answer, or reports none, is not asked again at once.
+    operation.updates_read(at(60), at(70), Err("none".into()));
+    assert_eq!(operation.sends_until(PowerCommand::Off), None);
+    assert!(!operation.reads_updates(PowerCommand::Off, at(200)));
 }

@@ -6,6 +6,7 @@
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
+use tokio::time::Instant;
 
 use super::{
     account,
@@ -19,6 +20,7 @@ use super::{
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, FirmwareUpdates,
     HealthRollup, Identify, PowerCommand, PowerReading, Sensor, SystemIdentity, Topology,
+    expected::Expected,
     redfish::{
         RedfishConfig, Timeouts,
         protocol::{
@@ -76,13 +78,26 @@ impl Bmc for Redfish {
     }
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        self.command_until(command, Expected::default(), None)
+    }
+
+    fn command_until(
+        &self,
+        command: PowerCommand,
+        _expected: Expected,
+        until: Option<Instant>,
+    ) -> BmcFuture<'_, Accepted> {
         let (limit, reporter) = (self.timeouts.call, self.resources.reporter());
         // A command does not wait for a kept connection that nobody answers any more.
         bounded_with(
             Silence::AsksBeside,
             limit,
             reporter,
-            move |call| async move { self.power.switch(self.writer(&call), command).await },
+            move |call| async move {
+                (self.power)
+                    .switch(self.writer(&call), command, until)
+                    .await
+            },
         )
     }
 

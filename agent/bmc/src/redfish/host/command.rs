@@ -5,28 +5,46 @@
 
 use reqwest::StatusCode;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::{
     action::{self, Choice, Facts},
-    resources::{ChangeOutcome, Reader, Writer},
+    resources::{ChangeOutcome, Reader, SystemResource, Writer},
 };
 use crate::{
     Accepted, BmcError, ErrorKind, PowerCommand, PowerState, StateBefore,
+    bmc::too_late,
     redfish::{
         protocol::{document::System, response::Answer},
         vendor::{self, Meaning},
     },
 };
 
-/// Sends a command, unless the host is in the requested state or only the power button could reach it.
-pub(super) async fn send(
-    writer: Writer<'_>,
-    command: PowerCommand,
-    soft_off_by_button: bool,
-) -> Result<Accepted, BmcError> {
+/// A command, and how it is sent.
+pub(super) struct Plan {
+    pub(super) command: PowerCommand,
+    pub(super) soft_off_by_button: bool,
+    /// The system as it was just read; `None`: it is read first.
+    pub(super) shown: Option<SystemResource>,
+    /// Nothing is sent after this.
+    pub(super) until: Option<Instant>,
+}
+
+/// Sends a command, unless the host is in the requested state, only the power button could reach it, or it is too late.
+pub(super) async fn send(writer: Writer<'_>, plan: Plan) -> Result<Accepted, BmcError> {
+    let Plan {
+        command,
+        soft_off_by_button,
+        shown,
+        until,
+    } = plan;
     let reader = writer.reader();
     let turn = writer.turn().await;
-    let found = reader.system().await?;
+    let is_just_read = shown.is_none();
+    let found = match shown {
+        Some(found) => found,
+        None => reader.system().await?,
+    };
     let system = found.system;
     let reset = system.reset.as_ref().ok_or_else(|| {
         reader.error(
@@ -58,18 +76,18 @@ pub(super) async fn send(
     };
     let target = reader.resolve(&reset.target)?;
     let body = json!({ "ResetType": word });
+    if until.is_some_and(|until| Instant::now() > until) {
+        return Err(too_late(reader.reporter().bmc()));
+    }
     let answer = turn.act(&target, &body, found.etag.as_deref()).await?;
     // A task may take long; a hard off does not wait for that of a soft off.
     drop(turn);
-    let before = StateBefore {
+    let before = is_just_read.then_some(StateBefore {
         state: system.state,
         same_connection: false,
-    };
+    });
     let accepted = judge(writer, command, word, &answer).await?;
-    Ok(Accepted {
-        before: Some(before),
-        ..accepted
-    })
+    Ok(Accepted { before, ..accepted })
 }
 
 fn not_sent(

@@ -1,15 +1,18 @@
 //! The power of the host: reading it, and switching it.
 //!
-//! Owns: the time since the last power-off, after which a system that still reports on is compared with its chassis.
+//! Owns: the system as a slow BMC has just shown it, which a command that must not wait is made from; and the time since the last power-off, after which a system that still reports on is compared with its chassis.
 
-use std::{sync::PoisonError, time::Duration};
+use std::{
+    sync::{MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::{
     chassis, command,
-    resources::{Reader, Writer},
+    resources::{Reader, SystemResource, Writer},
 };
 use crate::{
     Accepted, BmcError, PowerCommand, PowerReading, PowerSource, SystemIdentity,
@@ -23,7 +26,19 @@ pub(super) struct Power {
     late_off: Duration,
     /// When the BMC accepted the last power-off, unless another command followed.
     off_accepted: std::sync::Mutex<Option<Instant>>,
+    shown: std::sync::Mutex<Option<Shown>>,
 }
+
+/// The system as a slow BMC has shown it.
+struct Shown {
+    system: SystemResource,
+    at: Instant,
+}
+
+/// A reading that took longer is not repeated right before a command that must be sent soon.
+const SLOW: Duration = Duration::from_millis(500);
+/// For how long such a reading counts: longer than that of the updates, which comes after it.
+const SHOWN_FOR: Duration = Duration::from_secs(35);
 
 impl Power {
     pub(super) fn new(config: &RedfishConfig) -> Self {
@@ -32,11 +47,18 @@ impl Power {
             ignore_system_uuid: config.ignore_system_uuid,
             late_off: config.timeouts.late_off,
             off_accepted: std::sync::Mutex::new(None),
+            shown: std::sync::Mutex::new(None),
         }
     }
 
     pub(super) async fn read(&self, reader: Reader<'_>) -> Result<PowerReading, BmcError> {
+        let begun = Instant::now();
         let found = reader.system().await?;
+        let is_slow = begun.elapsed() > SLOW;
+        *self.shown() = is_slow.then(|| Shown {
+            system: found.clone(),
+            at: Instant::now(),
+        });
         let (state, raw) = chassis::host_power(reader, &found, self.is_off_late()).await?;
         Ok(PowerReading {
             state,
@@ -58,10 +80,23 @@ impl Power {
         &self,
         writer: Writer<'_>,
         command: PowerCommand,
+        until: Option<Instant>,
     ) -> Result<Accepted, BmcError> {
-        let result = command::send(writer, command, self.soft_off_by_button).await;
+        let shown = self.shown().take();
+        let shown = shown.filter(|shown| until.is_some() && shown.at.elapsed() < SHOWN_FOR);
+        let plan = command::Plan {
+            command,
+            soft_off_by_button: self.soft_off_by_button,
+            shown: shown.map(|shown| shown.system),
+            until,
+        };
+        let result = command::send(writer, plan).await;
         self.note_off(command, result.is_ok());
         result
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Option<Shown>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn identity_of(&self, system: System) -> SystemIdentity {

@@ -102,6 +102,8 @@ pub(crate) struct Root {
     pub(in crate::redfish) update_service: Option<String>,
     /// Link to the `TaskService`.
     pub(in crate::redfish) tasks: Option<String>,
+    /// Link to the `JobService`.
+    pub(in crate::redfish) jobs: Option<String>,
     /// Link to the session collection.
     pub(in crate::redfish) sessions: Option<String>,
     /// `Vendor`.
@@ -127,6 +129,7 @@ impl Root {
             power_equipment: link(body, &["PowerEquipment"]),
             update_service: link(body, &["UpdateService"]),
             tasks: link(body, &["Tasks"]),
+            jobs: link(body, &["JobService"]),
             sessions: link(body, &["Links", "Sessions"]).or_else(below_service),
             vendor: text(body, "Vendor"),
             oem: oem

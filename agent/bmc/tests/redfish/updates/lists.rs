@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::{LIMIT, SERVICE, TASKS, at, serves, task, with_tasks};
+use super::{LIMIT, MANAGER, SERVICE, TASKS, at, serves, task, with_tasks};
 use crate::bmc::{Reply, TestBmc};
 
 #[tokio::test]
@@ -310,4 +310,46 @@ async fn task_without_a_state_is_an_update_that_runs() {
         let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
         assert_eq!(found.running().unwrap().source, "task 7", "{state}");
     }
+}
+
+/// An OpenBMC with so many images, of which the one at this place is being activated.
+async fn with_inventory(count: usize, updating: usize) -> TestBmc {
+    const INVENTORY: &str = "/redfish/v1/UpdateService/FirmwareInventory";
+    let bmc = with_tasks(&[]).await;
+    bmc.put(SERVICE, json!({"FirmwareInventory": at(INVENTORY)}));
+    bmc.add_to_system(&json!({"Links": {"ManagedBy": [at(MANAGER)]}}));
+    bmc.put(MANAGER, json!({"Model": "OpenBmc"}));
+    let path = |place: usize| format!("{INVENTORY}/{place:03}");
+    let links: Vec<Value> = (0..count).map(|place| at(&path(place))).collect();
+    bmc.put(INVENTORY, json!({"Members": links}));
+    for place in 0..count {
+        let state = if place == updating {
+            "Updating"
+        } else {
+            "Enabled"
+        };
+        let image = json!({"Id": place.to_string(), "Status": {"State": state}});
+        bmc.put(&path(place), image);
+    }
+    bmc
+}
+
+#[tokio::test]
+async fn image_that_is_activated_is_found_anywhere_in_an_inventory() {
+    for (count, updating) in [(40, 0), (40, 20), (100, 50), (128, 0), (128, 127)] {
+        let bmc = with_inventory(count, updating).await;
+        let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+        let source = found.running().map(|update| update.source.clone());
+        assert_eq!(source, Some(format!("software {updating}")), "{count}");
+    }
+    let bmc = with_inventory(100, usize::MAX).await;
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert!(found.unread.is_empty(), "{found:?}");
+}
+
+#[tokio::test]
+async fn inventory_without_bound_is_read_in_part_and_not_known() {
+    let bmc = with_inventory(200, usize::MAX).await;
+    let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+    assert_eq!(found.unread, ["firmware inventory: 128 of 200 were read"]);
 }

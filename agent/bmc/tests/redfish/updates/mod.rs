@@ -1,5 +1,6 @@
 //! Updates of firmware, and how many requests it takes to see them.
 
+mod before_command;
 mod lists;
 
 use std::time::{Duration, Instant};
@@ -302,4 +303,34 @@ async fn reason_says_what_the_bmc_answered() {
         found.unread,
         ["UpdateService: unexpected response (500): out of order (X.1.0.Broken)"]
     );
+}
+
+#[tokio::test]
+async fn job_of_the_standard_is_read_as_a_task_is() {
+    const JOB_SERVICE: &str = "/redfish/v1/JobService";
+    const ITS_JOBS: &str = "/redfish/v1/JobService/Jobs";
+    for (name, state, source, unread) in [
+        ("Firmware Update", "Running", Some("job 1"), None),
+        ("Firmware Update", "Validating", Some("job 1"), None),
+        ("Firmware Update", "New", None, None),
+        ("Firmware Update", "Exception", None, None),
+        ("Backup", "Running", None, None),
+        (
+            "Job 1",
+            "Running",
+            None,
+            Some("jobs of the JobService: 1 is Running and does not say what it does"),
+        ),
+    ] {
+        let bmc = TestBmc::start().await;
+        bmc.world(|w| w.root = json!({"JobService": at(JOB_SERVICE)}));
+        bmc.put(JOB_SERVICE, json!({"Jobs": at(ITS_JOBS)}));
+        let link = format!("{ITS_JOBS}/1");
+        bmc.put(ITS_JOBS, json!({"Members": [at(&link)]}));
+        bmc.put(&link, json!({"Id": "1", "Name": name, "JobState": state}));
+        let found = bmc.client().firmware_updates(LIMIT).await.unwrap();
+        let running = found.running().map(|update| update.source.as_str());
+        assert_eq!(running, source, "{name} {state}");
+        assert_eq!(found.unknown().as_deref(), unread, "{name} {state}");
+    }
 }

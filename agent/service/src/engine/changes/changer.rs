@@ -6,9 +6,12 @@ use rackhand_agent_core::{
     bmc_queue::{CallClass, OperationRank},
     ledger::{Device, Hold, Host, Refused},
 };
-use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, ErrorKind, operation::updates_limit};
+use rackhand_bmc::{
+    Accepted, Bmc, BmcError, BmcFuture, ErrorKind,
+    operation::{Expected, longer_limit, updates_limit},
+};
 use rackhand_proto::v1;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tracing::warn;
@@ -116,7 +119,7 @@ impl Changer {
         );
         let at = self.locator.locate(target).await?;
         let queue = self.clients.queue(target);
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let (place, _) = QueuePosition::take(
             queue.clone(),
             OperationRank::Other,
@@ -184,7 +187,7 @@ impl Changer {
         let mut unknown = None;
         if work.ends_updates() {
             let left = limit.saturating_sub(begun.elapsed()).max(MIN_CALL_TIME);
-            unknown = self.updates_unknown(target, left / 2).await?;
+            unknown = self.updates_unknown(target, left, &expected).await?;
         }
         if change.is_abandoned() {
             return Ok(Err(caller_gone(target)));
@@ -211,9 +214,25 @@ impl Changer {
         &self,
         target: &Target,
         left: Duration,
+        expected: &Expected,
     ) -> Result<Option<String>, Status> {
-        let limit = updates_limit(Duration::ZERO).min(left);
-        match self.clients.firmware_updates(target, limit).await {
+        let until = Instant::now() + left;
+        let third = || until.saturating_duration_since(Instant::now()) / 3;
+        // How fast the BMC is now, as before a power-off.
+        let begun = Instant::now();
+        let _ = timeout(third(), self.clients.read_now(target, expected)).await;
+        let limit = updates_limit(begun.elapsed()).min(third());
+        let asked = Instant::now();
+        let mut found = self.clients.firmware_updates(target, limit).await;
+        let longer = found.as_ref().ok();
+        let longer = longer.and_then(|found| longer_limit(limit, asked.elapsed(), found));
+        if let Some(longer) = longer
+            .map(|longer| longer.min(third()))
+            .filter(|longer| *longer > limit)
+        {
+            found = self.clients.firmware_updates(target, longer).await;
+        }
+        match found {
             Ok(updates) => match updates.running() {
                 Some(update) => Err(Status::failed_precondition(format!(
                     "host {}: firmware is being updated: {update}; nothing was changed. Wait for its end, or ask \

@@ -46,6 +46,8 @@ pub(crate) struct FakeBmc {
     pub(crate) update: Mutex<Option<FirmwareUpdate>>,
     /// That update runs only once a power-off was received.
     pub(crate) flashes_later: AtomicBool,
+    /// Time that readings of the updates were given.
+    pub(crate) updates_limits: Mutex<Vec<Duration>>,
     /// Why its updates cannot be read, if they cannot.
     pub(crate) updates_unread: Mutex<Option<&'static str>>,
     /// Uptime of the BMC; `None`: the BMC does not report it.
@@ -100,6 +102,7 @@ impl FakeBmc {
             refuses: Mutex::new(None),
             update: Mutex::new(None),
             flashes_later: AtomicBool::new(false),
+            updates_limits: Mutex::default(),
             updates_unread: Mutex::new(None),
             uptime: Mutex::new(Some(Duration::from_secs(86_400))),
             refuses_as_off: Mutex::new(false),
@@ -311,8 +314,9 @@ impl Bmc for FakeClient {
         &self.address
     }
 
-    fn firmware_updates(&self, _: Duration) -> BmcFuture<'_, FirmwareUpdates> {
-        Box::pin(async {
+    fn firmware_updates(&self, limit: Duration) -> BmcFuture<'_, FirmwareUpdates> {
+        Box::pin(async move {
+            self.bmc.updates_limits.lock().unwrap().push(limit);
             if let Some(why) = *self.bmc.updates_unread.lock().unwrap() {
                 return Ok(FirmwareUpdates {
                     unread: vec![why.to_owned()],

@@ -265,3 +265,27 @@ async fn reset_of_a_bmc_says_that_its_updates_were_not_known() {
         "{changed:?}"
     );
 }
+
+#[tokio::test]
+async fn slow_bmc_has_more_time_for_its_updates_before_it_is_reset() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut operator = site.local().await;
+    let mut limits = Vec::new();
+    for (delay, seconds) in [(0, 60), (500, 60), (500, 15)] {
+        *site.bmcs.of(1).delay.lock().unwrap() = Duration::from_millis(delay);
+        let request = v1::ResetBmcRequest {
+            target: target("node-1"),
+            timeout: Some(duration_to_proto(Duration::from_secs(seconds))),
+            ..v1::ResetBmcRequest::default()
+        };
+        operator.reset_bmc(request).await.unwrap();
+        let given = site.bmcs.of(1).updates_limits.lock().unwrap().pop();
+        limits.push(given.unwrap());
+    }
+    let s = Duration::from_secs;
+    assert!(limits[0] >= s(6) && limits[0] < s(12), "{limits:?}");
+    assert!(limits[1] >= s(12) && limits[1] <= s(20), "{limits:?}");
+    assert!(limits[2] > s(3) && limits[2] <= s(5), "{limits:?}");
+    drop(agent);
+}

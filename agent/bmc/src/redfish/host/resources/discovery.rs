@@ -39,7 +39,7 @@ pub(super) struct Locator {
 }
 
 /// The system resource, just read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::redfish::host) struct SystemResource {
     pub(in crate::redfish::host) url: Url,
     pub(in crate::redfish::host) system: System,

@@ -156,9 +156,17 @@ fn kind_or_name(kind: &str, job: &Value) -> Said {
     }
 }
 
+/// Whether it is a `Job` of the `JobService`, which is like a task, and the name of its state.
+pub(super) fn state_property(task: &Value) -> (bool, &'static str) {
+    let is_job = task.get("TaskState").is_none() && task.get("JobState").is_some();
+    (is_job, if is_job { "JobState" } else { "TaskState" })
+}
+
 /// How far a task is, and what it does.
 struct Alive {
     state: String,
+    /// Whether it is a `Job` of the `JobService`.
+    is_job: bool,
     percent: Option<u8>,
     messages: Messages,
     work: Said,
@@ -167,18 +175,23 @@ struct Alive {
 impl Alive {
     /// `None`: it has ended.
     fn of(task: &Value, push_uris: &[String]) -> Option<Self> {
-        let state = alive_state(task, "TaskState", has_ended)?;
+        let (is_job, property) = state_property(task);
+        let state = alive_state(task, property, has_ended)?;
         let messages = Messages::of(task);
         Some(Self {
             work: work(task, &messages, push_uris),
             state,
+            is_job,
             percent: percent_of(task),
             messages,
         })
     }
 
     fn waits(&self) -> bool {
-        is_one_of(&self.state, WAITING) || vendor::is_scheduled(&self.messages)
+        let is_later = vendor::job_phase(&self.state) == Some(UpdatePhase::AtNextStart);
+        is_one_of(&self.state, WAITING)
+            || vendor::is_scheduled(&self.messages)
+            || (self.is_job && is_later)
     }
 }
 
@@ -212,7 +225,10 @@ pub(super) fn of_task(task: &Value, push_uris: &[String]) -> Option<FirmwareUpda
         text => text.to_owned(),
     });
     Some(FirmwareUpdate {
-        source: format!("task {}", id(task)),
+        source: match alive.is_job {
+            true => format!("job {}", id(task)),
+            false => format!("task {}", id(task)),
+        },
         name: words(text(task, "Name")),
         phase: match alive.waits() {
             true => UpdatePhase::AtNextStart,
@@ -313,7 +329,8 @@ pub(super) fn is_alive(member: &Value) -> bool {
 
 /// Whether a task is at work, or waits for something.
 pub(super) fn is_task_alive(task: &Value) -> bool {
-    alive_state(task, "TaskState", has_ended).is_some()
+    let (_, property) = state_property(task);
+    alive_state(task, property, has_ended).is_some()
 }
 
 /// The update that the `UpdateService` reports, by the state of its vendor, or of the standard.

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use url::Url;
 
-use super::{MAX_ENDED, MAX_MEMBERS, READING, Read, Survey, document, order, why};
+use super::{MAX_ENDED, MAX_INVENTORY, MAX_MEMBERS, READING, Read, Survey, document, order, why};
 use crate::{
     FirmwareUpdate,
     redfish::protocol::{
@@ -24,6 +24,8 @@ pub(super) struct List<'a> {
     path: &'a str,
     /// Members that have ended, after which no more of a long list is read one by one.
     most_ended: usize,
+    /// Members that are read one by one.
+    most: usize,
     /// The property with the state of a member, and its values of members that have ended, for services that filter.
     states: Option<(&'static str, &'static [&'static str])>,
 }
@@ -35,6 +37,7 @@ impl<'a> List<'a> {
             what,
             path,
             most_ended: MAX_ENDED,
+            most: MAX_MEMBERS,
             states: None,
         }
     }
@@ -50,7 +53,8 @@ impl<'a> List<'a> {
     /// Its members do not end: the first ones say nothing of others.
     pub(super) fn with_all_alike(self) -> Self {
         Self {
-            most_ended: MAX_MEMBERS,
+            most_ended: MAX_INVENTORY,
+            most: MAX_INVENTORY,
             ..self
         }
     }
@@ -207,22 +211,19 @@ impl Survey<'_> {
                 false => what.to_owned(),
             });
         }
-        let is_long = count > MAX_MEMBERS || all.has_more;
+        let is_long = count > list.most || all.has_more;
+        self.expects(count.min(list.most));
         let alive = match is_long {
             true => self.alive(&list).await.filter(|alive| alive.len() < count),
             false => None,
         };
-        let most_ended = if is_long {
-            list.most_ended
-        } else {
-            MAX_MEMBERS
-        };
+        let most_ended = if is_long { list.most_ended } else { list.most };
         let first = alive.iter().flatten().map(String::as_str);
         let newest = order::newest_first(&all.links);
         let mut asked: Vec<&str> = Vec::new();
         let (mut ended, mut is_filter_right) = (0, true);
         for link in first.chain(newest) {
-            if ended >= most_ended || asked.len() >= MAX_MEMBERS || self.is_running() {
+            if ended >= most_ended || asked.len() >= list.most || self.is_running() {
                 break;
             }
             if asked.contains(&link) {

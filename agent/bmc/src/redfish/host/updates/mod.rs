@@ -27,6 +27,7 @@ use self::list::{List, Look};
 use super::{manager::managed_by, resources::Reader};
 use crate::{
     BmcError, ErrorKind, FirmwareUpdate, FirmwareUpdates,
+    operation::UPDATE_REQUESTS,
     redfish::{
         protocol::{
             document::{Features, Root, link},
@@ -44,6 +45,8 @@ pub(in crate::redfish) use list::fuzz;
 const MAX_ENDED: usize = 6;
 /// Members of a collection that are read one by one.
 const MAX_MEMBERS: usize = 16;
+/// Members of an inventory that are read one by one: it has no order, so that all of them count.
+const MAX_INVENTORY: usize = 128;
 /// Managers of a system that are read.
 const MAX_MANAGERS: usize = 2;
 /// Tasks that are kept until it is known where images are pushed to.
@@ -55,6 +58,7 @@ const MAX_REASON: usize = 160;
 const READING: &str = "reading the updates of firmware";
 const LATE: &str = "not read in time";
 const TASKS: &str = "tasks";
+const JOBS: &str = "jobs of the JobService";
 
 /// Reads the updates, ends early at the first one that runs, and at `limit` with what was read until then.
 ///
@@ -78,10 +82,11 @@ pub(super) async fn read(reader: Reader<'_>, limit: Duration) -> Result<Firmware
             places: None,
             undecided: Vec::new(),
             is_inventory_read: false,
+            slowest: Duration::ZERO,
         }),
     };
     // A BMC without these services is asked nothing more.
-    if root.update_service.is_some() || root.tasks.is_some() {
+    if root.update_service.is_some() || root.tasks.is_some() || root.jobs.is_some() {
         survey.run(root).await;
     }
     let found = survey.end();
@@ -119,6 +124,8 @@ struct Found {
     undecided: Vec<Value>,
     /// Whether the inventory of firmware was asked for.
     is_inventory_read: bool,
+    /// Longest time for one answer.
+    slowest: Duration,
 }
 
 /// What the `UpdateService` refers to.
@@ -165,6 +172,14 @@ impl Survey<'_> {
             if !self.is_running() {
                 self.tasks(root.tasks).await;
             }
+            // An iDRAC shows its jobs there a second time, beside those of its manager.
+            let is_idrac = root
+                .oem
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case("Dell"));
+            if !is_idrac && !self.is_running() {
+                self.jobs(root.jobs).await;
+            }
             second.notify_one();
         };
         let system = async {
@@ -186,7 +201,7 @@ impl Survey<'_> {
         // Where no UpdateService was read, nothing is known to be pushed to.
         let undecided = std::mem::take(&mut self.found().undecided);
         for task in &undecided {
-            self.look(TASKS, Look::of_task(task, &[]));
+            self.look(list_of(task), Look::of_task(task, &[]));
         }
         if self.found().updates.silence.is_some() {
             self.count_silence();
@@ -213,7 +228,7 @@ impl Survey<'_> {
             std::mem::take(&mut found.undecided)
         };
         for task in &undecided {
-            self.look(TASKS, Look::of_task(task, &places.push_uris));
+            self.look(list_of(task), Look::of_task(task, &places.push_uris));
         }
         if self.is_running() {
             return;
@@ -231,6 +246,16 @@ impl Survey<'_> {
         {
             let list = List::new(TASKS, &tasks).of_states("TaskState", document::ENDED);
             self.members(list, |task| self.of_task(task)).await;
+        }
+    }
+
+    /// The jobs of the standard, which have the properties of tasks.
+    async fn jobs(&self, link_to: Option<String>) {
+        if let Some(service) = self.document("JobService", link_to).await
+            && let Some(jobs) = link(&service, &["Jobs"])
+        {
+            let list = List::new(JOBS, &jobs);
+            self.members(list, |job| self.of_task(job)).await;
         }
     }
 
@@ -345,6 +370,23 @@ impl Survey<'_> {
         found.answered = now;
     }
 
+    /// The BMC has taken so long for an answer.
+    fn took(&self, time: Duration) {
+        let mut found = self.found();
+        found.slowest = found.slowest.max(time);
+        let needs = found.slowest.saturating_mul(UPDATE_REQUESTS);
+        found.updates.needs = found.updates.needs.max(Some(needs));
+    }
+
+    /// So many more documents are to be read, one by one.
+    fn expects(&self, documents: usize) {
+        let mut found = self.found();
+        let documents = u32::try_from(documents).unwrap_or(u32::MAX);
+        let rest = found.slowest.saturating_mul(documents);
+        let needs = self.begun.elapsed().saturating_add(rest);
+        found.updates.needs = found.updates.needs.max(Some(needs));
+    }
+
     fn is_read(&self, what: impl Into<String>) {
         self.found().updates.read.push(what.into());
     }
@@ -388,7 +430,11 @@ impl Survey<'_> {
         }
         let was_asked = self.asked.fetch_add(1, Ordering::SeqCst) > 0;
         let asked = Asked(self);
+        let begun = Instant::now();
         let answer = timeout_at(self.until, request()).await.ok()?;
+        if answer.is_ok() {
+            self.took(begun.elapsed());
+        }
         let is_beside = was_asked || self.asked.load(Ordering::SeqCst) > 1;
         drop(asked);
         Some((answer, is_beside))
@@ -449,6 +495,12 @@ impl Survey<'_> {
         }
         Read::Not
     }
+}
+
+/// The list in which a task, or a job like one, was found.
+fn list_of(task: &Value) -> &'static str {
+    let (is_job, _) = document::state_property(task);
+    if is_job { JOBS } else { TASKS }
 }
 
 /// What happened, without what was done: that is said of all.

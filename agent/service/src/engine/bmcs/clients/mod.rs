@@ -274,11 +274,12 @@ impl Clients {
         target: &Target,
         command: PowerCommand,
         expected: &Expected,
+        until: Option<Instant>,
     ) -> Result<Accepted, BmcError> {
         let limit = wall(&target.config);
         let result = self
             .ask(target, limit, CallKind::Command, |bmc| {
-                bmc.checked_command(command, expected.clone())
+                bmc.command_until(command, expected.clone(), until)
             })
             .await;
         self.watches.commanded(&target.key, &result);

@@ -463,8 +463,17 @@ impl Bmc for TargetBmc<'_> {
         command: PowerCommand,
         expected: Expected,
     ) -> BmcFuture<'_, Accepted> {
-        let clients = self.clients;
-        Box::pin(async move { clients.command(self.target, command, &expected).await })
+        self.command_until(command, expected, None)
+    }
+
+    fn command_until(
+        &self,
+        command: PowerCommand,
+        expected: Expected,
+        until: Option<Instant>,
+    ) -> BmcFuture<'_, Accepted> {
+        let (clients, target) = (self.clients, self.target);
+        Box::pin(async move { clients.command(target, command, &expected, until).await })
     }
 
     fn uptime(&self) -> BmcFuture<'_, Duration> {
