@@ -39,6 +39,8 @@ pub enum Breakage {
     UnreadUnused,
     /// What is not recorded yet is set as if it were only renewed.
     SetUnrecorded,
+    /// The Machine alone owns the remediation.
+    OwnedByMachine,
 }
 
 impl OnPurpose for Breakage {
@@ -60,6 +62,7 @@ impl OnPurpose for Breakage {
         Self::CordonIgnored,
         Self::UnreadUnused,
         Self::SetUnrecorded,
+        Self::OwnedByMachine,
     ];
 
     fn words(self) -> &'static str {
@@ -81,6 +84,7 @@ impl OnPurpose for Breakage {
             Self::CordonIgnored => "a maintenance is over while its cordon stands",
             Self::UnreadUnused => "a maintenance begins without a Lease while no Node is read",
             Self::SetUnrecorded => "a mark is set before the status lists it",
+            Self::OwnedByMachine => "a host is switched on because its Machine is deleted",
         }
     }
 
