@@ -275,8 +275,7 @@ impl World {
 
     /// The remediation goes on; a deleted one first brings the host back.
     fn advance(&mut self, of: usize, breakage: Option<Breakage>) {
-        // Without its Machine it does not begin.
-        let is_busy = self.is_busy_for_another(of) || self.machine_gone;
+        let is_busy = self.is_busy_for_another(of);
         let side = &mut self.sides[of];
         let Some(remediation) = &mut side.remediation else {
             return;
@@ -294,6 +293,8 @@ impl World {
             (true, _) => Stage::Returning,
             // Of the remediations of a host, one works at a time (F6).
             (false, Stage::Waiting | Stage::Ready) if is_busy => Stage::Waiting,
+            // Without its Machine it does not begin.
+            (false, stage @ (Stage::Waiting | Stage::Ready)) if self.machine_gone => stage,
             (false, Stage::Waiting) => Stage::Ready,
             // It begins only with every mark.
             (false, Stage::Ready) if is_marked || breakage == Some(Breakage::BegunUnmarked) => {
