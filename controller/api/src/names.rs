@@ -81,6 +81,9 @@ pub const PAUSED_ANNOTATION: &str = "rackhand.dev/paused";
 /// On a remediation: what made it, as `MachineHealthCheck/<name>/<UID>`, `RemediationTrigger/<name>/<UID>` or
 /// `HostMaintenance/<name>/<UID>`. A remediation that its maker no longer needs is withdrawn.
 pub const MADE_BY_ANNOTATION: &str = "rackhand.dev/made-by";
+/// On a remediation of a HostMaintenance: the Machine that it is for, as `<apiVersion>/<name>/<UID>`. It is for that
+/// Machine also once that is gone, and the garbage collector has removed the ownerReference.
+pub const MACHINE_OF_REMEDIATION_ANNOTATION: &str = "rackhand.dev/machine";
 /// On a Machine whose annotation `cluster.x-k8s.io/skip-remediation` a HostMaintenance has set: the UID of that
 /// HostMaintenance.
 pub const MAINTENANCE_ANNOTATION: &str = "rackhand.dev/maintenance";

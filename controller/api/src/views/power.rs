@@ -13,7 +13,8 @@ use crate::names;
 /// The fields of a PowerRemediation that Rackhand uses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerRemediationView {
-    /// Metadata of the object.
+    /// Metadata of the object. A Machine that the annotation of a HostMaintenance names counts as an owner, also once
+    /// it is gone.
     pub meta: Meta,
     /// The spec; absent fields have the defaults of the schema.
     pub spec: PowerRemediationSpec,
@@ -33,14 +34,20 @@ impl PowerRemediationView {
             Some(spec) => serde_json::from_value(spec.clone())
                 .map_err(|error| fields.error("spec", error.to_string()))?,
         };
+        let mut meta = Meta::of(object);
+        if let Some(machine) = named_machine(&meta)
+            && meta.owner(machine.group(), &machine.kind).is_none()
+        {
+            meta.owners.push(machine);
+        }
         Ok(Self {
-            meta: Meta::of(object),
+            meta,
             spec,
             cursor: fields.get("status.cursor").cloned(),
         })
     }
 
-    /// The Machine to remediate, if a MachineHealthCheck created the remediation.
+    /// The Machine to remediate, if a MachineHealthCheck created the remediation, or a HostMaintenance of a Machine.
     #[must_use]
     pub fn machine(&self) -> Option<&OwnerRef> {
         self.meta
@@ -62,4 +69,23 @@ impl PowerRemediationView {
             .filter(|name| !name.is_empty());
         Some(named.map_or(self.meta.name.as_str(), String::as_str))
     }
+}
+
+/// The Machine that a HostMaintenance has made the remediation for.
+fn named_machine(meta: &Meta) -> Option<OwnerRef> {
+    let made_by = meta.annotations.get(names::MADE_BY_ANNOTATION)?;
+    let (maker, _) = made_by.split_once('/')?;
+    let named = meta
+        .annotations
+        .get(names::MACHINE_OF_REMEDIATION_ANNOTATION)?;
+    let mut parts = named.rsplitn(3, '/');
+    let (uid, name, api_version) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_whole = [uid, name, api_version].iter().all(|part| !part.is_empty());
+    (maker == names::kinds::HOST_MAINTENANCE && is_whole).then(|| OwnerRef {
+        api_version: api_version.to_owned(),
+        kind: names::kinds::MACHINE.to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        controller: false,
+    })
 }

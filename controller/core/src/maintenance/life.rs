@@ -137,6 +137,22 @@ fn live(f: &MaintenanceFacts, now: Timestamp) -> MaintenanceDecision {
                 d.in_place.push(Mark::Remediation);
             }
         }
+        // Nothing is done yet. A Machine that is made anew is another one, and needs another remediation.
+        RemediationSeen::Present {
+            deleting,
+            stage: Stage::Waiting | Stage::Ready | Stage::Recovered,
+            ..
+        } if !f.record.begun && f.machine.is_gone() => {
+            d.in_place.push(Mark::Remediation);
+            unmark(f, &mut d, now);
+            d.reason = MaintenanceReason::TargetNotFound;
+            if let MachineMark::Gone { machine } = &f.machine {
+                d.message = format!("Machine {machine} is gone, and nothing was switched");
+            }
+            if !deleting {
+                d.actions.push(A::DeleteRemediation);
+            }
+        }
         // Nothing is done yet, and the remediation of the other one must not wait for this one.
         RemediationSeen::Present {
             deleting,
@@ -458,9 +474,25 @@ fn begun(
             });
         }
     }
+    if let MachineMark::Gone { machine } = &f.machine {
+        let message = machine_gone(machine);
+        d.message.push_str("; ");
+        d.message.push_str(&message);
+        d.warnings.push(MaintenanceWarning {
+            reason: "MachineGone".to_owned(),
+            message,
+        });
+    }
     if let RemediationSeen::Present { blocked: true, .. } = f.remediation {
         d.warnings.extend(blocked_warning(f, reason, message));
     }
+}
+
+/// What becomes of a host on which somebody works, and whose Machine is gone.
+fn machine_gone(machine: &str) -> String {
+    format!(
+        "Machine {machine} is gone. That ends nothing: the host is held until this HostMaintenance is deleted, or its time          is over. Then it is switched on if it was switched off, and what was set on its Node is taken back if there still          is one; a host that its owner has deprovisioned meanwhile is left to its owner"
+    )
 }
 
 /// Lights the locator LED of a host that can be worked on, or puts it out where it is not wanted any more.

@@ -58,6 +58,11 @@ impl Mark {
 pub enum MachineMark {
     /// The host has no Machine whose checks heed such a mark.
     NoMachine,
+    /// The Machine for which the work was begun is gone, and no check has anything to mark.
+    Gone {
+        /// `namespace/name`, for messages.
+        machine: String,
+    },
     /// The Machine has no such annotation.
     Absent,
     /// This maintenance has set it.
@@ -76,7 +81,15 @@ pub enum MachineMark {
 impl MachineMark {
     /// Whether health checks heed it for as long as this maintenance lasts, or there are none.
     pub(super) fn is_in_place(&self) -> bool {
-        matches!(self, Self::NoMachine | Self::Ours | Self::Theirs)
+        matches!(
+            self,
+            Self::NoMachine | Self::Gone { .. } | Self::Ours | Self::Theirs
+        )
+    }
+
+    /// Whether the Machine is gone.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self, Self::Gone { .. })
     }
 
     /// Whether something of it is to be taken back.

@@ -308,6 +308,60 @@ fn deleting_the_remediation_ends_the_maintenance_for_good() {
     assert!(w.turn(4).is_empty(), "it is not made again");
 }
 
+fn gone() -> MachineMark {
+    MachineMark::Gone {
+        machine: "ns/m1".into(),
+    }
+}
+
+#[test]
+fn machine_that_is_deleted_ends_nothing_and_is_said() {
+    for stage in [
+        Stage::Evicting,
+        Stage::Working,
+        Stage::Parked,
+        Stage::Emptied,
+    ] {
+        let mut w = World::new(facts());
+        w.f.wanted.locator_led = false;
+        w.f.remediation = seen(stage, false);
+        (w.f.machine, w.f.lease) = (MachineMark::Ours, LeaseMark::Ours { renewed: at(0) });
+        assert!(w.turn(0).is_empty());
+        let phase = w.phases.clone();
+        w.f.machine = gone();
+        assert!(w.turn(1).is_empty(), "{stage:?}");
+        assert_eq!(w.phases, phase, "{stage:?}");
+        assert!(w.f.record.marked && w.f.record.ending.is_none());
+        let d = decide(&w.f, at(2));
+        for part in ["Machine ns/m1 is gone", "switched on", "deprovisioned"] {
+            assert!(d.message.contains(part), "{}", d.message);
+        }
+        let warned: Vec<&str> = d.warnings.iter().map(|w| &*w.reason).collect();
+        assert_eq!(warned, ["MachineGone"], "{stage:?}");
+        w.f.deleting = true;
+        assert_eq!(w.turn(3), [A::DeleteRemediation]);
+        w.f.remediation = RemediationSeen::Absent;
+        assert_eq!(w.turn(4), [A::TakeBack(Mark::Lease)]);
+        assert_eq!(w.turn(5), [A::RemoveFinalizer]);
+        assert!(w.left().is_empty(), "{:?}", w.left());
+    }
+}
+
+#[test]
+fn remediation_that_has_not_begun_does_not_wait_for_a_machine_that_is_gone() {
+    for stage in [Stage::Waiting, Stage::Ready] {
+        let mut f = facts();
+        f.remediation = seen(stage, false);
+        (f.machine, f.lease) = (gone(), LeaseMark::NotUsed);
+        let d = decide(&f, at(0));
+        assert_eq!((d.phase, d.reason), (P::Pending, R::TargetNotFound));
+        assert_eq!(d.actions, [A::DeleteRemediation]);
+        assert!(!d.record.marked && d.message.contains("ns/m1"));
+        f.remediation = seen(stage, true);
+        assert!(decide(&f, at(1)).actions.is_empty());
+    }
+}
+
 #[test]
 fn failed_remediation_fails_the_maintenance_and_leaves_nothing() {
     let mut w = World::new(facts());

@@ -44,7 +44,23 @@ pub(super) fn name_in(holder: &str, uid: &str) -> Option<String> {
 }
 
 /// How long it stands that this maintenance holds the Lease: somebody may delete it, or take it.
-const HELD: SignedDuration = SignedDuration::from_secs(30);
+pub(super) const HELD: SignedDuration = SignedDuration::from_secs(30);
+
+/// The same while a host that works may still be emptied and switched off.
+const HELD_BEFORE_OFF: SignedDuration = SignedDuration::from_secs(5);
+
+/// How long it stands in this phase that this maintenance holds the Lease.
+pub(super) fn stands(phase: MaintenancePhase) -> SignedDuration {
+    match phase {
+        MaintenancePhase::Pending | MaintenancePhase::Evicting | MaintenancePhase::PoweringOff => {
+            HELD_BEFORE_OFF
+        }
+        MaintenancePhase::Parked
+        | MaintenancePhase::Ending
+        | MaintenancePhase::Ended
+        | MaintenancePhase::Failed => HELD,
+    }
+}
 
 /// What reads and writes of Leases need.
 #[derive(Clone, Copy)]
@@ -110,13 +126,13 @@ fn node_of<'a>(leases: &Leases<'_>, about: About<'a>) -> Option<&'a str> {
     (place_of(leases, about, node) == NodePlace::Own).then_some(node)
 }
 
-/// The Lease as last read or written.
+/// The Lease as last read or written. That it is held stands for the time given beside now.
 pub(super) async fn read(
     leases: &Leases<'_>,
     memory: &mut Memory,
     about: About<'_>,
     me: &str,
-    now: Timestamp,
+    (now, held_stands): (Timestamp, SignedDuration),
 ) -> LeaseMark {
     let Some(node) = about.0.node.as_deref() else {
         return LeaseMark::NotUsed;
@@ -128,7 +144,7 @@ pub(super) async fn read(
     }
     if let Some((read, mark)) = &memory.lease
         && match mark {
-            LeaseMark::Ours { .. } => now.duration_since(*read) < HELD,
+            LeaseMark::Ours { .. } => now.duration_since(*read) < held_stands,
             LeaseMark::NotUsed => now.duration_since(*read) < UNUSED,
             _ => now.duration_since(*read) < READ_AGAIN,
         }

@@ -31,6 +31,10 @@ pub(super) struct Memory {
     pub(super) lease: Option<(Timestamp, LeaseMark)>,
     /// Since when medik8s' Lease cannot be read.
     pub(super) unread_since: Option<Timestamp>,
+    /// UID of the Machine that is gone by a live read.
+    pub(super) gone_machine: Option<String>,
+    /// When it was read last whether the Machine is gone.
+    pub(super) machine_read: Option<Timestamp>,
     /// When the locator LED was lit last.
     pub(super) lit: Option<Timestamp>,
     /// Whether the locator LED was put out since.

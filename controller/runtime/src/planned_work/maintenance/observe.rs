@@ -40,6 +40,9 @@ use crate::{
 /// How long the host stands that a spec was resolved to.
 const RESOLVE_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
+/// Pause before it is read again whether a Machine is gone that the index does not have.
+const MACHINE_READ_AGAIN: SignedDuration = SignedDuration::from_secs(10);
+
 /// The facts, and what they are about.
 pub(super) struct Seen {
     pub(super) facts: MaintenanceFacts,
@@ -102,7 +105,8 @@ pub(super) async fn observe(
     };
     let me = lease::holder(&key.name, uid);
     let listed = status.in_place.contains(&Mark::Lease);
-    let lease = lease::read(&context.leases(), memory, (&subject, listed), &me, now).await;
+    let age = (now, lease::stands(status.phase));
+    let lease = lease::read(&context.leases(), memory, (&subject, listed), &me, age).await;
     let spec = stored.spec.as_ref().ok().map(|(spec, _)| spec);
     let wanted = spec.map_or_else(Wanted::default, |spec| Wanted {
         locator_led: spec.locator_led,
@@ -112,6 +116,12 @@ pub(super) async fn observe(
             .and_then(|seconds| u64::try_from(seconds).ok())
             .map(Duration::from_secs),
     });
+    let machine = match gone_machine(context, memory, &name, now).await {
+        Some(machine) => MachineMark::Gone {
+            machine: machine.to_string(),
+        },
+        None => machine_mark(context, &subject, key, uid),
+    };
     let facts = MaintenanceFacts {
         deleting: stored.meta.deleted.is_some(),
         finalizer: stored.has_finalizer(),
@@ -130,7 +140,7 @@ pub(super) async fn observe(
         refused: refused(context, &subject),
         remediation_name: name.to_string(),
         remediation,
-        machine: machine_mark(context, &subject, key, uid),
+        machine,
         lease,
         led: LedMark {
             lit: memory.lit,
@@ -219,6 +229,54 @@ pub(super) async fn remediation(
     };
     let uid = entry.object.uid();
     (present(context, memory, &entry), uid)
+}
+
+/// The Machine that the remediation was made for, if it is gone by a live read (F12). One of its name with another UID
+/// is another Machine.
+async fn gone_machine(
+    context: &Maintenances,
+    memory: &mut Memory,
+    remediation: &Key,
+    now: Timestamp,
+) -> Option<Key> {
+    let id = RemediationId::new(Kind::PowerRemediation, remediation.clone());
+    let entry = context.index.remediation(&id)?;
+    let view = entry.view.as_ref().ok()?;
+    let (kind, of) = match view.machine() {
+        Some(of) => (Kind::Machine, of),
+        None => (Kind::OpenShiftMachine, view.openshift_machine()?),
+    };
+    let machine = Key::new(&*remediation.namespace, &*of.name);
+    let found = match kind {
+        Kind::OpenShiftMachine => context.index.openshift_machine(&machine),
+        _ => context.index.machine(&machine),
+    };
+    if found.and_then(|entry| entry.object.uid()).as_ref() == Some(&of.uid) {
+        return None;
+    }
+    // A UID does not come back.
+    if memory.gone_machine.as_ref() == Some(&of.uid) {
+        return Some(machine);
+    }
+    let is_recent = |at: &Timestamp| now.duration_since(*at) < MACHINE_READ_AGAIN;
+    if memory.machine_read.as_ref().is_some_and(is_recent) {
+        return None;
+    }
+    memory.machine_read = Some(now);
+    let what = format!("Machine {machine}");
+    let resource = context.served.known(kind)?;
+    let objects = api(&context.client, &resource, &machine.namespace);
+    match optional(call(what, objects.get(&machine.name)).await) {
+        Ok(read) if read.as_ref().and_then(ResourceExt::uid).as_ref() == Some(&of.uid) => None,
+        Ok(_) => {
+            memory.gone_machine = Some(of.uid.clone());
+            Some(machine)
+        }
+        Err(error) => {
+            tracing::debug!(%machine, %error, "whether it is gone is read again");
+            None
+        }
+    }
 }
 
 async fn is_absent(context: &Maintenances, name: &Key) -> Result<bool, ApiError> {

@@ -164,7 +164,8 @@ impl Orphan {
         let me = lease::holder(&self.key.name, uid);
         let (leases, listed) = (context.leases(), self.record.leased);
         let about = (&self.subject, listed);
-        let found = lease::read(&leases, &mut self.memory, about, &me, now).await;
+        let age = (now, lease::HELD);
+        let found = lease::read(&leases, &mut self.memory, about, &me, age).await;
         let LeaseMark::Theirs { holder, .. } = &found else {
             return found;
         };
@@ -173,7 +174,7 @@ impl Orphan {
         };
         self.key.name = name;
         self.memory.lease = None;
-        lease::read(&leases, &mut self.memory, about, holder, now).await
+        lease::read(&leases, &mut self.memory, about, holder, age).await
     }
 }
 

@@ -41,6 +41,8 @@ pub enum Breakage {
     SetUnrecorded,
     /// That a remediation waits again which had begun is not seen.
     AgainUnseen,
+    /// The Machine alone owns the remediation.
+    OwnedByMachine,
 }
 
 impl OnPurpose for Breakage {
@@ -63,6 +65,7 @@ impl OnPurpose for Breakage {
         Self::UnreadUnused,
         Self::SetUnrecorded,
         Self::AgainUnseen,
+        Self::OwnedByMachine,
     ];
 
     fn words(self) -> &'static str {
@@ -85,6 +88,7 @@ impl OnPurpose for Breakage {
             Self::UnreadUnused => "a maintenance begins without a Lease while no Node is read",
             Self::SetUnrecorded => "a mark is set before the status lists it",
             Self::AgainUnseen => "checks leave a host alone whose maintenance waits again",
+            Self::OwnedByMachine => "a host is switched on because its Machine is deleted",
         }
     }
 

@@ -86,6 +86,9 @@ impl Small for World {
             Property::always("F9: a mark is recorded before it is set", |_, w: &World| {
                 w.wrong != Some(Wrong::SetUnrecorded)
             }),
+            Property::always("the host comes back at the end", |_, w: &World| {
+                w.wrong != Some(Wrong::CameBack)
+            }),
             Property::sometimes("the second parks after the first", |_, w: &World| {
                 w.is_second_parked()
             }),

@@ -49,6 +49,8 @@ pub(super) struct Side {
     pub(super) remediation: Option<Remediation>,
     /// Whether the controller has seen a remediation that had begun.
     pub(super) seen_begun: bool,
+    /// Whether a person has deleted its remediation.
+    pub(super) withdrawn: bool,
     /// Whether a remediation is gone that it has seen begin.
     pub(super) had_begun: bool,
     /// Whether a remediation is gone whose cordon is on the Node.
@@ -80,6 +82,7 @@ impl Side {
             led_until: None,
             remediation: None,
             seen_begun: false,
+            withdrawn: false,
             had_begun: false,
             left: false,
             led: None,
@@ -196,6 +199,14 @@ impl World {
     }
 
     fn machine(&self, of: usize, breakage: Option<Breakage>) -> MachineMark {
+        if self.machine_gone {
+            return match self.sides[of].remediation {
+                Some(_) => MachineMark::Gone {
+                    machine: "ns/m".into(),
+                },
+                None => MachineMark::NoMachine,
+            };
+        }
         let by = match self.skip {
             Skip::Of(by) => Some(by),
             Skip::Absent | Skip::Theirs => None,
@@ -280,7 +291,7 @@ impl World {
                 duration: None,
             },
             record,
-            target: match side.is_resolved {
+            target: match side.is_resolved && !self.machine_gone {
                 true => Ok(()),
                 false => Err("there is no Machine".into()),
             },

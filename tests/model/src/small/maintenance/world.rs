@@ -37,6 +37,8 @@ pub enum Wrong {
     OppositeSaid,
     /// A mark was set that the status did not list before.
     SetUnrecorded,
+    /// The host comes back although nobody has ended the maintenance or its remediation.
+    CameBack,
 }
 
 /// Whose annotation is on the Machine.
@@ -64,6 +66,8 @@ pub struct World {
     pub(super) refused: bool,
     /// Since when the Nodes of the controller's own cluster are not read, in seconds.
     pub(super) unread: Option<u64>,
+    /// Whether somebody has deleted the Machine.
+    pub(super) machine_gone: bool,
     /// Faults that may still happen.
     pub(super) budget: u8,
     /// What went wrong.
@@ -93,6 +97,8 @@ pub enum Action {
     Withdraw(usize),
     /// A person deletes the remediation without its finalizer.
     Strip(usize),
+    /// Somebody deletes the Machine.
+    DeleteMachine,
     /// What a remediation has left that is gone is removed: its cordon by the controller, its taint by a person.
     Clean(usize),
     /// The host of the maintenance is found.
@@ -122,6 +128,7 @@ impl Action {
                 | Self::Force(_)
                 | Self::Withdraw(_)
                 | Self::Strip(_)
+                | Self::DeleteMachine
                 | Self::Refuse
                 | Self::Unwritten(_)
                 | Self::Unread
@@ -143,6 +150,7 @@ impl World {
             lease: None,
             refused: false,
             unread: None,
+            machine_gone: false,
             budget,
             wrong: None,
         }
@@ -208,6 +216,9 @@ impl World {
         } else if self.budget > 0 && self.leases && is_one {
             all.push(Action::Unread);
         }
+        if self.budget > 0 && is_one && !self.machine_gone {
+            all.push(Action::DeleteMachine);
+        }
         if is_one && self.time < STEPS {
             all.push(Action::Time);
         }
@@ -245,10 +256,13 @@ impl World {
             Action::End(of) => self.sides[of].end(),
             Action::Force(of) => self.sides[of].object = None,
             Action::Withdraw(of) => {
-                if let Some(remediation) = &mut self.sides[of].remediation {
+                let side = &mut self.sides[of];
+                if let Some(remediation) = &mut side.remediation {
                     remediation.deleting = true;
+                    side.withdrawn = true;
                 }
             }
+            Action::DeleteMachine => self.delete_machine(breakage),
             Action::Strip(of) => self.sides[of].strip(),
             Action::Clean(of) => self.sides[of].left = false,
             Action::Resolve(of) => self.sides[of].is_resolved = true,
@@ -260,6 +274,18 @@ impl World {
             Action::Time => self.time = self.time.saturating_add(1),
         }
         self.judge(breakage);
+    }
+
+    /// The marks of the Machine are gone with it. The garbage collector deletes what it alone owns.
+    fn delete_machine(&mut self, breakage: Option<Breakage>) {
+        (self.machine_gone, self.skip) = (true, Skip::Absent);
+        if breakage != Some(Breakage::OwnedByMachine) {
+            return;
+        }
+        let remediations = self.sides.iter_mut().map(|side| &mut side.remediation);
+        for remediation in remediations.flatten() {
+            remediation.deleting = true;
+        }
     }
 
     /// The remediation goes on; a deleted one first brings the host back.
@@ -282,6 +308,8 @@ impl World {
             (true, _) => Stage::Returning,
             // Of the remediations of a host, one works at a time (F6).
             (false, Stage::Waiting | Stage::Ready) if is_busy => Stage::Waiting,
+            // Without its Machine it does not begin.
+            (false, stage @ (Stage::Waiting | Stage::Ready)) if self.machine_gone => stage,
             (false, Stage::Waiting) => Stage::Ready,
             // It begins only with every mark.
             (false, Stage::Ready) if is_marked || breakage == Some(Breakage::BegunUnmarked) => {
@@ -293,6 +321,12 @@ impl World {
         };
         let begins = next == Stage::Evicting && remediation.stage != next;
         remediation.stage = next;
+        let wanted = side.object.is_some_and(|object| !object.deleting)
+            && side.record.ending.is_none()
+            && !side.withdrawn;
+        if next == Stage::Returning && wanted {
+            self.wrong = Some(Wrong::CameBack);
+        }
         let has_lease = !self.leases || self.lease.is_some_and(|(holder, _)| holder == of);
         let has_mark = self.skip == Skip::Theirs || self.skip == Skip::Of(of);
         if begins && !(has_lease && has_mark) {
@@ -347,7 +381,7 @@ impl World {
         if self.sides.iter().filter(|side| side.has_its_turn()).count() > 1 {
             self.wrong = Some(Wrong::BothBegun);
         }
-        if self.marked_before && self.skip == Skip::Absent {
+        if self.marked_before && self.skip == Skip::Absent && !self.machine_gone {
             self.wrong = Some(Wrong::ForeignTaken);
         }
     }

@@ -33,6 +33,7 @@ fn racks() -> Vec<RackSpec> {
                 "dies-1",
                 "twice-1",
                 "early-1",
+                "orphan-1",
                 "gone-1",
                 "unseen-1",
                 "hand-1",
@@ -86,6 +87,10 @@ async fn maintenance_parks_hosts_and_takes_everything_back() {
     all.add("check_of_openshift_is_left_no_way", openshift::machine(w));
     all.add("commands_of_the_page_do_as_it_says", as_written::page(w));
     all.add("deleted_remediation_ends_it", taken_back::early(w));
+    all.add(
+        "deleted_machine_leaves_the_host_off_until_the_end",
+        taken_back::machine_deleted(w),
+    );
     all.add(
         "f9_taint_of_a_stripped_remediation_is_said",
         taken_back::stripped(w),

@@ -1,5 +1,7 @@
 //! What a maintenance has set is taken back on every way to its end (F9).
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -9,7 +11,7 @@ use kube::{
 };
 use rackhand_tests::{
     cluster::apply,
-    rack::{LedState, ResetType},
+    rack::{LedState, PowerState, ResetType},
     stage::{LONG, NODE_LEASES, is_ready, wait_until},
 };
 use serde_json::{Value, json};
@@ -53,6 +55,61 @@ pub async fn early(w: &World) -> Result<()> {
     w.stage.one_cycle("early-1")?;
     w.end("early-1").await?;
     w.wait_gone("early-1").await
+}
+
+/// Somebody deletes the Machine of a host that is worked on: the host stays off until the maintenance is ended.
+pub async fn machine_deleted(w: &World) -> Result<()> {
+    let host = w.stage.host("orphan-1")?;
+    w.start("orphan-1", json!({ "machine": "orphan-1" }))
+        .await?;
+    w.wait_phase("orphan-1", "Parked").await?;
+    let machines = w.stage.machines();
+    machines
+        .delete("orphan-1", &DeleteParams::default())
+        .await?;
+    wait_until("orphan-1: the Machine is gone", LONG, || async {
+        let found = machines.get_opt("orphan-1").await?;
+        Ok(found.map_or(Ok(()), |machine| Err(format!("{:?}", machine.metadata))))
+    })
+    .await?;
+    let said = |object: &Value| {
+        let message = object["status"]["message"].as_str().unwrap_or_default();
+        message.contains("orphan-1 is gone") && message.contains("switched on")
+    };
+    w.wait("orphan-1", "says that the Machine is gone", said)
+        .await?;
+    // The garbage collector takes the reference to the Machine away, and nothing else.
+    wait_until("orphan-1: its owners", LONG, || async {
+        let made = w.remediation_of("orphan-1").await?;
+        let made = made.context("the remediation is gone")?;
+        let owners: Vec<&str> = made.owner_references().iter().map(|o| &*o.kind).collect();
+        Ok(match owners == ["HostMaintenance"] {
+            true => Ok(()),
+            false => Err(format!("{owners:?}")),
+        })
+    })
+    .await?;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    ensure!(host.real_power() == PowerState::Off, "it is off");
+    let object = w.wait_phase("orphan-1", "Parked").await?;
+    ensure!(said(&object), "{}", object["status"]);
+    ensure!(w.stage.tainted("orphan-1").await?, "its Node is kept empty");
+    w.end("orphan-1").await?;
+    w.wait_gone("orphan-1").await?;
+    wait_until("orphan-1: back", LONG, || async {
+        let node = w.stage.node("orphan-1").await?;
+        let spec = node.spec.clone().unwrap_or_default();
+        let is_clean = spec.unschedulable != Some(true) && spec.taints.is_none();
+        let is_on = host.real_power() == PowerState::On;
+        Ok(match is_on && is_clean && is_ready(&node) {
+            true => Ok(()),
+            false => Err(format!("on: {is_on}, {spec:?}")),
+        })
+    })
+    .await?;
+    let lease = w.stage.work_lease("orphan-1").await?;
+    ensure!(lease.is_none(), "{lease:?}");
+    w.stage.one_cycle("orphan-1")
 }
 
 /// The object is deleted without its finalizer.

@@ -1,6 +1,9 @@
 //! What a maintenance asks of the remediation that it makes.
 
-use rackhand_api::kinds::power_remediation::{PowerRemediation, PowerRemediationSpec};
+use rackhand_api::{
+    kinds::power_remediation::{PowerRemediation, PowerRemediationSpec},
+    views::PowerRemediationView,
+};
 use rackhand_core::remediation::{EvictionPolicy, OnExhausted, Strategy};
 use serde_json::json;
 
@@ -62,7 +65,7 @@ fn maintenance_of_a_node_makes_a_remediation_by_node_that_stays_off() {
 }
 
 #[test]
-fn maintenance_of_a_machine_is_owned_by_it_and_names_no_node() {
+fn remediation_of_a_machine_lasts_as_long_as_its_maintenance() {
     let machine: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
         "metadata": { "name": "m1", "namespace": "ns", "uid": "mu" },
@@ -76,8 +79,47 @@ fn maintenance_of_a_machine_is_owned_by_it_and_names_no_node() {
     assert_eq!(named, None, "the Machine alone names the Node");
     assert_eq!(body.labels()[CLUSTER_NAME_LABEL], "c1");
     let owners: Vec<&str> = body.owner_references().iter().map(|o| &*o.kind).collect();
-    // A second owner would let it outlive its Machine, as a remediation of a Node.
-    assert_eq!(owners, ["Machine"]);
+    // The garbage collector deletes what none of its owners is left of.
+    assert_eq!(owners, ["HostMaintenance", "Machine"]);
+    let mut left = body.clone();
+    left.owner_references_mut()
+        .retain(|owner| owner.kind != "Machine");
+    for body in [&body, &left] {
+        let view = PowerRemediationView::from_dynamic(body).unwrap();
+        let machine = view.machine().unwrap();
+        assert_eq!((&*machine.name, &*machine.uid), ("m1", "mu"));
+        assert_eq!(view.node(), None, "it is not one of a Node");
+    }
+}
+
+#[test]
+fn remediation_that_its_machine_alone_owns_is_made_to_belong_to_its_maintenance() {
+    let machine: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+        "metadata": { "name": "m1", "namespace": "ns", "uid": "mu" },
+    }))
+    .unwrap();
+    let stored = stored(&json!({ "machine": "m1", "reason": "fan" }));
+    let made = remediation_body(&key(), &stored, &subject(), Some((&machine, None)), None);
+    assert!(!is_outdated(&stored, &made));
+    let mut old = made.clone();
+    old.owner_references_mut()
+        .retain(|owner| owner.kind == "Machine");
+    old.annotations_mut()
+        .remove(MACHINE_OF_REMEDIATION_ANNOTATION);
+    assert!(is_outdated(&stored, &old));
+    let change = adoption(&stored, &old).unwrap();
+    let uids: Vec<&Value> = change["ownerReferences"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|owner| &owner["uid"])
+        .collect();
+    assert_eq!(uids, ["mu", "u1"]);
+    assert_eq!(
+        change["annotations"][MACHINE_OF_REMEDIATION_ANNOTATION],
+        made.annotations()[MACHINE_OF_REMEDIATION_ANNOTATION]
+    );
 }
 
 #[test]

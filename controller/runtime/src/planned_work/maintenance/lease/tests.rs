@@ -17,6 +17,7 @@ struct World {
     index: Index,
     leading: Leading,
     memory: Memory,
+    phase: MaintenancePhase,
 }
 
 impl World {
@@ -34,6 +35,7 @@ impl World {
             served,
             index,
             memory: Memory::default(),
+            phase: MaintenancePhase::Evicting,
         }
     }
 
@@ -56,7 +58,8 @@ impl World {
     async fn read(&mut self, listed: bool, second: i64) -> LeaseMark {
         let mut memory = std::mem::take(&mut self.memory);
         let (leases, _) = self.leases();
-        let mark = read(&leases, &mut memory, (&subject(), listed), ME, at(second)).await;
+        let age = (at(second), stands(self.phase));
+        let mark = read(&leases, &mut memory, (&subject(), listed), ME, age).await;
         self.memory = memory;
         mark
     }
@@ -136,6 +139,32 @@ async fn f9_lease_that_the_status_lists_is_renewed_and_released_where_no_own_nod
         .await
         .unwrap();
     assert_eq!(w.objects.get(LEASE), None);
+}
+
+#[tokio::test]
+async fn lease_that_another_takes_is_noticed_within_seconds_while_pods_leave() {
+    let mut theirs = lease_of_mine();
+    theirs["spec"]["holderIdentity"] = "somebody".into();
+    for (phase, stands) in [
+        (MaintenancePhase::Pending, 5),
+        (MaintenancePhase::Evicting, 5),
+        (MaintenancePhase::PoweringOff, 5),
+        (MaintenancePhase::Parked, 30),
+    ] {
+        let mut w = World::new(true).await;
+        w.phase = phase;
+        w.objects.put(LEASE, lease_of_mine());
+        let ours = LeaseMark::Ours { renewed: at(0) };
+        assert_eq!(w.read(true, 1).await, ours);
+        w.objects.put(LEASE, theirs.clone());
+        // As few calls as that needs.
+        assert_eq!(w.read(true, stands).await, ours, "{phase:?}");
+        let seen = w.read(true, stands + 1).await;
+        assert!(
+            matches!(seen, LeaseMark::Theirs { .. }),
+            "{phase:?}: {seen:?}"
+        );
+    }
 }
 
 #[tokio::test]
