@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub use crate::expected::{Expected, Mismatch, comparable, compare_earlier};
-pub use machine::{Operation, Proof, UPDATE_REQUESTS, longer_limit, updates_limit};
+pub use machine::{Operation, Proof, longer_limit, updates_limit};
 pub use observation::{LastReading, Past, PowerObservation};
 pub use outcome::{Outcome, state_word};
 pub use proof::{LEAST_UPTIME, LONGEST_GAP, OffProof, Watch};

@@ -16,4 +16,5 @@ pub use log::{EventLog, EventMeaning, FaultKind, LogEntry, Severity, StopKind};
 pub use sensor::{Sensor, SensorHealth, SensorKind, SensorRole};
 pub use signal::{HardwareFault, MAX_FAULTS, SystemStop, hardware_faults, stop_since_start};
 pub use topology::{MAX_NEIGHBORS, Neighbor, Topology};
+pub(crate) use update::UPDATE_REQUESTS;
 pub use update::{FirmwareUpdate, FirmwareUpdates, MAX_UPDATES, UpdatePhase};

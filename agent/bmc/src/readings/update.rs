@@ -49,6 +49,9 @@ impl fmt::Display for FirmwareUpdate {
 /// Maximum number of updates that are reported.
 pub const MAX_UPDATES: usize = 16;
 
+/// Requests of a whole reading of updates, with a reserve: a BMC answers each about as fast as it answers for its power.
+pub(crate) const UPDATE_REQUESTS: u32 = 24;
+
 /// What a BMC reports about updates of firmware.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct FirmwareUpdates {

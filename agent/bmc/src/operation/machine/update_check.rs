@@ -6,6 +6,7 @@ use super::{Operation, Phase};
 use crate::{
     FirmwareUpdate, FirmwareUpdates, PowerCommand,
     operation::{DuringUpdate, Goal, Outcome},
+    readings::UPDATE_REQUESTS,
 };
 
 /// For how long an answer about the updates counts: an update that begins after it must not be cut.
@@ -18,13 +19,11 @@ const TOO_SLOW: &str = "the BMC takes longer than 2 s from its answer about upda
 /// Least time for a reading of the updates, and its limit at a BMC whatever it takes.
 const LEAST_LIMIT: Duration = Duration::from_secs(6);
 const MOST_LIMIT: Duration = Duration::from_secs(30);
-/// Requests of a whole reading, with a reserve: a BMC answers each about as fast as it answers for its power.
-pub const REQUESTS: u32 = 24;
 
 /// Time for a reading of the updates of a BMC that took so long for its power.
 pub fn updates_limit(power_took: Duration) -> Duration {
     power_took
-        .saturating_mul(REQUESTS)
+        .saturating_mul(UPDATE_REQUESTS)
         .clamp(LEAST_LIMIT, MOST_LIMIT)
 }
 

@@ -169,11 +169,14 @@ fn observed(reading: Result<Observation, CallFailure>) -> PowerReading {
     }
 }
 
+/// UUID, serial number and `Id` of a system.
+type Named<'a> = (&'a str, &'a str, &'a str);
+
 /// A power-off after these readings of an observation, and their times, at second 1000.
 fn after_observation(
-    before: &[(u64, Option<(&str, &str, &str)>)],
+    before: &[(u64, Option<Named<'_>>)],
     expected: Expected,
-    (uuid, serial, id): (&str, &str, &str),
+    (uuid, serial, id): Named<'_>,
 ) -> (&'static str, u32) {
     let mut seen = PowerObservation::default();
     for (number, (at, reading)) in (1..).zip(before) {

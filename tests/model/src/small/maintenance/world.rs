@@ -468,8 +468,14 @@ impl World {
     /// A mark is set.
     pub(super) fn set(&mut self, of: usize, mark: Mark) {
         let now = self.seconds();
+        // One that has begun before, and waits again, may renew what it is about to take back.
+        let is_renewed = match mark {
+            Mark::SkipRemediation => self.skip == Skip::Of(of),
+            Mark::Lease => self.lease.is_some_and(|(holder, _)| holder == of),
+            Mark::LocatorLED | Mark::Remediation => false,
+        };
         let side = &mut self.sides[of];
-        if side.remediation.is_some_and(|r| r.stage == Stage::Waiting) {
+        if !is_renewed && side.remediation.is_some_and(|r| r.stage == Stage::Waiting) {
             self.wrong = Some(Wrong::MarkedTooEarly);
         }
         if side.object.is_some() && !side.in_place.contains(&mark) {

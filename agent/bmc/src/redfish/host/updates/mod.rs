@@ -27,7 +27,7 @@ use self::list::{List, Look};
 use super::{manager::managed_by, resources::Reader};
 use crate::{
     BmcError, ErrorKind, FirmwareUpdate, FirmwareUpdates,
-    operation::UPDATE_REQUESTS,
+    readings::UPDATE_REQUESTS,
     redfish::{
         protocol::{
             document::{Features, Root, link},
