@@ -107,7 +107,7 @@ pub struct CordonedNode {
     /// Whether the cordon was seen on the Node since it was recorded last.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub seen: bool,
-    /// How often somebody else has removed it, each time within [`CALM`] after the last time.
+    /// How often somebody else has removed it, each time within half an hour after the last time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub removed: u32,
     /// When it was recorded the last time that it is to be set again.
