@@ -491,7 +491,9 @@ fn begun(
 /// What becomes of a host on which somebody works, and whose Machine is gone.
 fn machine_gone(machine: &str) -> String {
     format!(
-        "Machine {machine} is gone. That ends nothing: the host is held until this HostMaintenance is deleted, or its time          is over. Then it is switched on if it was switched off, and what was set on its Node is taken back if there still          is one; a host that its owner has deprovisioned meanwhile is left to its owner"
+        "Machine {machine} is gone. That ends nothing: the host is held until this HostMaintenance is deleted, or its \
+         time is over. Then it is switched on if it was switched off, and what was set on its Node is taken back if \
+         there still is one; a host that its owner has deprovisioned meanwhile is left to its owner"
     )
 }
 

@@ -233,7 +233,9 @@ fn remediation_body(
     }
     // It lasts as long as its maintenance. The Machine owns it as well, so that clusterctl finds it and waits: once that
     // is gone, the garbage collector takes that reference away alone, and the annotation still names the Machine.
-    let mut owners = vec![own_reference(&key.name, uid)];
+    let mut owners = vec![json!({
+        "apiVersion": API_VERSION, "kind": kinds::HOST_MAINTENANCE, "name": key.name, "uid": uid,
+    })];
     match machine {
         Some((object, cluster)) => {
             let api_version = object.types.clone().unwrap_or_default().api_version;
@@ -311,43 +313,14 @@ async fn create(
     }
 }
 
-/// The ownerReference to the maintenance with this name and UID.
-fn own_reference(name: &str, uid: &str) -> Value {
-    json!({
-        "apiVersion": API_VERSION, "kind": kinds::HOST_MAINTENANCE, "name": name, "uid": uid,
-    })
-}
-
-/// The metadata to be changed of a remediation that does not belong to its maintenance; `None`: it does. One that its
-/// Machine alone owns, as earlier versions have made it, would be deleted with the Machine while somebody works on the
-/// host.
-fn adoption(stored: &StoredMaintenance, remediation: &DynamicObject) -> Option<Value> {
-    let (name, uid) = (&stored.meta.name, &stored.meta.uid);
-    let owners = remediation.owner_references();
-    if owners.iter().any(|owner| owner.uid == *uid) {
-        return None;
-    }
-    let mut all: Vec<Value> = owners.iter().map(|owner| json!(owner)).collect();
-    all.push(own_reference(name, uid));
-    let mut change = json!({ "ownerReferences": all });
-    if let Some(machine) = owners.iter().find(|owner| owner.kind == kinds::MACHINE) {
-        let named = format!("{}/{}/{}", machine.api_version, machine.name, machine.uid);
-        change["annotations"] = json!({ MACHINE_OF_REMEDIATION_ANNOTATION: named });
-    }
-    Some(change)
-}
-
-/// Whether the remediation does not belong to its maintenance, or the spec has been changed since it was made from it.
+/// Whether the spec has been changed since the remediation was made from it.
 pub(super) fn is_outdated(stored: &StoredMaintenance, remediation: &DynamicObject) -> bool {
     let wanted = changeable(stored);
     let made = &remediation.data["spec"]["strategy"];
-    if wanted.is_null() {
-        return false;
-    }
-    adoption(stored, remediation).is_some()
-        || wanted.get("type").is_some_and(|kind| made["type"] != *kind)
-        || made["evictionPolicy"] != wanted["evictionPolicy"]
-        || made["timeouts"]["softOffSeconds"] != wanted["timeouts"]["softOffSeconds"]
+    !wanted.is_null()
+        && (wanted.get("type").is_some_and(|kind| made["type"] != *kind)
+            || made["evictionPolicy"] != wanted["evictionPolicy"]
+            || made["timeouts"]["softOffSeconds"] != wanted["timeouts"]["softOffSeconds"])
 }
 
 /// The part of the strategy that may be changed while the maintenance runs. When the time of the pods is over was
@@ -368,7 +341,7 @@ fn changeable(stored: &StoredMaintenance) -> Value {
     changeable
 }
 
-/// Changes the strategy of the remediation to that of the spec, and makes it belong to its maintenance.
+/// Changes the strategy of the remediation to that of the spec.
 async fn update(
     context: &Maintenances,
     key: &Key,
@@ -384,9 +357,10 @@ async fn update(
     let Some(entry) = context.index.remediation(&id) else {
         return Ok(());
     };
-    let mut metadata = adoption(stored, &entry.object).unwrap_or_else(|| json!({}));
-    metadata["resourceVersion"] = json!(entry.object.resource_version());
-    let body = json!({ "metadata": metadata, "spec": { "strategy": changeable(stored) } });
+    let body = json!({
+        "metadata": { "resourceVersion": entry.object.resource_version() },
+        "spec": { "strategy": changeable(stored) },
+    });
     let remediations = api(&context.client, &resource, &name.namespace);
     let patch = move || async move {
         let params = PatchParams::default();

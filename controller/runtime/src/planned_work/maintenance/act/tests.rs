@@ -93,36 +93,6 @@ fn remediation_of_a_machine_lasts_as_long_as_its_maintenance() {
 }
 
 #[test]
-fn remediation_that_its_machine_alone_owns_is_made_to_belong_to_its_maintenance() {
-    let machine: DynamicObject = serde_json::from_value(json!({
-        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
-        "metadata": { "name": "m1", "namespace": "ns", "uid": "mu" },
-    }))
-    .unwrap();
-    let stored = stored(&json!({ "machine": "m1", "reason": "fan" }));
-    let made = remediation_body(&key(), &stored, &subject(), Some((&machine, None)), None);
-    assert!(!is_outdated(&stored, &made));
-    let mut old = made.clone();
-    old.owner_references_mut()
-        .retain(|owner| owner.kind == "Machine");
-    old.annotations_mut()
-        .remove(MACHINE_OF_REMEDIATION_ANNOTATION);
-    assert!(is_outdated(&stored, &old));
-    let change = adoption(&stored, &old).unwrap();
-    let uids: Vec<&Value> = change["ownerReferences"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|owner| &owner["uid"])
-        .collect();
-    assert_eq!(uids, ["mu", "u1"]);
-    assert_eq!(
-        change["annotations"][MACHINE_OF_REMEDIATION_ANNOTATION],
-        made.annotations()[MACHINE_OF_REMEDIATION_ANNOTATION]
-    );
-}
-
-#[test]
 fn default_maintenance_waits_for_its_pods_and_shuts_down_first() {
     let stored = stored(&json!({ "node": "n1", "reason": "DIMM" }));
     let strategy = spec_of(&remediation_body(&key(), &stored, &subject(), None, None)).strategy;
