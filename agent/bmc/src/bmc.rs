@@ -50,30 +50,18 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     }
 
     /// Sends a command as [`command`](Self::command) does, but only through a driver whose system was compared
-    /// with the expected one after the last [`checked_power`](Self::checked_power).
-    fn checked_command(
-        &self,
-        command: PowerCommand,
-        _expected: Expected,
-    ) -> BmcFuture<'_, Accepted> {
-        self.command(command)
-    }
-
-    /// The same until this time: once it has passed and nothing was sent, nothing is, and the error is a
-    /// [`ErrorKind::Busy`] with `not_sent`. What the caller knows, such as that no update of firmware runs, is too old
-    /// after it.
+    /// with the expected one after the last [`checked_power`](Self::checked_power), and only until this time: once it
+    /// has passed and nothing was sent, nothing is, and the error is a [`ErrorKind::Busy`] with `not_sent`. What the
+    /// caller knows, such as that no update of firmware runs, is too old after it.
     fn command_until(
         &self,
         command: PowerCommand,
-        expected: Expected,
+        _expected: Expected,
         until: Option<Instant>,
     ) -> BmcFuture<'_, Accepted> {
-        match until {
-            Some(until) if Instant::now() > until => {
-                let error = too_late(self.address());
-                Box::pin(async move { Err(error) })
-            }
-            _ => self.checked_command(command, expected),
+        match in_time(self.address(), until) {
+            Ok(()) => self.command(command),
+            Err(error) => Box::pin(async move { Err(error) }),
         }
     }
 
@@ -172,18 +160,21 @@ pub trait Bmc: Send + Sync + fmt::Debug {
     fn close(&self) -> BmcFuture<'_, ()>;
 }
 
-/// The error of a command that is not sent because its time is over.
-pub(crate) fn too_late(bmc: &str) -> BmcError {
+/// Whether a command may still be sent; the error of one whose time is over.
+pub(crate) fn in_time(bmc: &str, until: Option<Instant>) -> Result<(), BmcError> {
+    if until.is_none_or(|until| Instant::now() <= until) {
+        return Ok(());
+    }
     let message =
         "the BMC took too long to show its system before the command; not sent, ask again";
-    BmcError {
+    Err(BmcError {
         kind: ErrorKind::Busy,
         bmc: bmc.to_owned(),
         message: message.to_owned(),
         retry_after: None,
         maybe_sent: false,
         not_sent: true,
-    }
+    })
 }
 
 fn unsupported<'a, T: Send + 'a>(bmc: &str, what: &str) -> BmcFuture<'a, T> {

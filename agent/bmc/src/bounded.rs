@@ -6,9 +6,8 @@
 
 use std::{fmt, time::Duration};
 
-use tokio::time::Instant;
-
 use secrecy::SecretString;
+use tokio::time::Instant;
 
 use crate::{
     Accepted, Bmc, BmcError, BmcFuture, BootOverride, BootState, EventLog, Facts, FirmwareUpdate,
@@ -268,14 +267,6 @@ impl<B: Bmc> Bmc for BoundedBmc<B> {
 
     fn checked_power(&self, expected: Expected) -> BmcFuture<'_, PowerReading> {
         leave!(self.0.checked_power(expected))
-    }
-
-    fn checked_command(
-        &self,
-        command: PowerCommand,
-        expected: Expected,
-    ) -> BmcFuture<'_, Accepted> {
-        leave!(self.0.checked_command(command, expected))
     }
 
     fn command_until(

@@ -74,16 +74,8 @@ impl Expected {
 
     /// The difference to the reported identity, if any.
     pub fn mismatch(&self, found: &SystemIdentity) -> Option<Mismatch> {
-        let difference = |what, expected: &Option<String>, found: &Option<String>| {
-            let text = |value: &Option<String>| value.clone().unwrap_or_default();
-            Some(Mismatch {
-                what,
-                expected: text(expected),
-                found: text(found),
-            })
-        };
-        let uuid = || difference("system UUID", &self.system_uuid, &found.system_uuid);
-        let serial = || difference(SERIAL_NUMBER, &self.serial, &found.serial);
+        let uuid = || Some(uuid_mismatch(&self.system_uuid, found));
+        let serial = || Some(serial_mismatch(&self.serial, found));
         match (self.compare_uuids(found), self.compare_serials(found)) {
             (IdentityMatch::Same, _) | (IdentityMatch::Unknown, IdentityMatch::Same) => None,
             (IdentityMatch::Different, _) => uuid(),
@@ -130,26 +122,33 @@ pub fn compare_earlier(earlier: &SystemIdentity, found: &SystemIdentity) -> Iden
     }
 }
 
-fn difference_to_earlier(earlier: &SystemIdentity, found: &SystemIdentity) -> Option<Mismatch> {
-    let difference = |what, expected: &Option<String>, found: &Option<String>| {
-        Some(Mismatch {
-            what,
-            expected: expected.clone()?,
-            found: found.clone()?,
-        })
-    };
-    match compare_earlier(earlier, found) {
-        IdentityMatch::Same => None,
-        IdentityMatch::Unknown => contradiction(&comparable(earlier), &comparable(found)),
-        IdentityMatch::Different => {
-            let serials = compare_known(&earlier.serial, &found.serial, compare_serials);
-            match serials {
-                IdentityMatch::Different => {
-                    difference(SERIAL_NUMBER, &earlier.serial, &found.serial)
-                }
-                _ => difference("system UUID", &earlier.system_uuid, &found.system_uuid),
-            }
-        }
+/// What differs from what earlier operations read, as [`compare_earlier`] decides; else another make or resource.
+pub(crate) fn difference_to_earlier(
+    earlier: &SystemIdentity,
+    found: &SystemIdentity,
+) -> Option<Mismatch> {
+    let serials = compare_known(&earlier.serial, &found.serial, compare_serials);
+    match (serials, compare_earlier(earlier, found)) {
+        (_, IdentityMatch::Same) => None,
+        (_, IdentityMatch::Unknown) => contradiction(&comparable(earlier), &comparable(found)),
+        (IdentityMatch::Different, _) => Some(serial_mismatch(&earlier.serial, found)),
+        _ => Some(uuid_mismatch(&earlier.system_uuid, found)),
+    }
+}
+
+fn uuid_mismatch(expected: &Option<String>, found: &SystemIdentity) -> Mismatch {
+    Mismatch {
+        what: "system UUID",
+        expected: expected.clone().unwrap_or_default(),
+        found: found.system_uuid.clone().unwrap_or_default(),
+    }
+}
+
+fn serial_mismatch(expected: &Option<String>, found: &SystemIdentity) -> Mismatch {
+    Mismatch {
+        what: SERIAL_NUMBER,
+        expected: expected.clone().unwrap_or_default(),
+        found: found.serial.clone().unwrap_or_default(),
     }
 }
 

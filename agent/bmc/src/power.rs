@@ -61,6 +61,29 @@ pub struct SystemIdentity {
     pub resource: ResourceName,
 }
 
+impl SystemIdentity {
+    /// Whether it names a host, and not only a make or a resource of a BMC.
+    pub fn names_host(&self) -> bool {
+        self.system_uuid.is_some() || self.serial.is_some()
+    }
+
+    /// Each of its values, or the one of `other` where it has none.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            system_uuid: self.system_uuid.or(other.system_uuid),
+            serial: self.serial.or(other.serial),
+            vendor: self.vendor.or(other.vendor),
+            model: self.model.or(other.model),
+            resource: ResourceName {
+                path: self.resource.path.or(other.resource.path),
+                id: self.resource.id.or(other.resource.id),
+                name: self.resource.name.or(other.resource.name),
+            },
+        }
+    }
+}
+
 /// How the resource of a system names itself within its BMC; `None` where it does not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ResourceName {

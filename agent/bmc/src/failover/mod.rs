@@ -308,14 +308,6 @@ impl Bmc for Failover {
         })
     }
 
-    fn checked_command(
-        &self,
-        command: PowerCommand,
-        expected: Expected,
-    ) -> BmcFuture<'_, Accepted> {
-        self.command_until(command, expected, None)
-    }
-
     fn command_until(
         &self,
         command: PowerCommand,

@@ -8,7 +8,10 @@ use std::time::Duration;
 use rackhand_identity::{IdentityMatch, compare_serials};
 
 use super::{Expected, Mismatch, comparable, system::Sameness};
-use crate::{PowerSource, ResourceName, SystemIdentity, expected::SERIAL_NUMBER};
+use crate::{
+    PowerSource, ResourceName, SystemIdentity,
+    expected::{SERIAL_NUMBER, difference_to_earlier},
+};
 
 /// For how long a system is remembered that is not read any more: as long as another one has to answer to replace it.
 const REMEMBERED: Duration = Duration::from_secs(600);
@@ -29,7 +32,7 @@ impl Remembered {
             Some(known) if now.saturating_sub(known.1) <= REMEMBERED => {
                 if difference(&known.0, &found).is_none() {
                     let before = std::mem::take(&mut known.0);
-                    **known = (merged(before, found), now);
+                    **known = (found.or(before), now);
                 }
             }
             known => *known = Some(Box::new((found, now))),
@@ -44,7 +47,8 @@ impl Remembered {
     }
 }
 
-/// Compares a reading by Redfish with the system that was remembered.
+/// Compares a reading by Redfish with the system that was remembered. One that is not what caller, inventory or journal
+/// expect is no measure: the address has led there for a while.
 pub(super) fn compare_remembered(
     known: &SystemIdentity,
     expected: &Expected,
@@ -52,7 +56,12 @@ pub(super) fn compare_remembered(
 ) -> Sameness {
     let found = comparable(found);
     match difference(known, &found) {
-        Some(mismatch) if !is_settled(&mismatch, expected, &found) => Sameness::Other(mismatch),
+        Some(mismatch)
+            if !is_settled(&mismatch, expected, &found)
+                && expected.compare(known) != IdentityMatch::Different =>
+        {
+            Sameness::Other(mismatch)
+        }
         None if !is_named_like(known, &found) => Sameness::Unnamed,
         _ => Sameness::Same,
     }
@@ -91,30 +100,11 @@ fn difference(known: &SystemIdentity, found: &SystemIdentity) -> Option<Mismatch
         resource: ResourceName::default(),
         ..known.clone()
     };
-    let expected = Expected {
-        earlier: Some(earlier),
-        ..Expected::default()
-    };
-    expected.mismatch(found)
+    difference_to_earlier(&earlier, found)
 }
 
 /// Whether a reading names a host, or a resource in the way of earlier ones.
 fn is_named_like(known: &SystemIdentity, found: &SystemIdentity) -> bool {
-    let is_host = found.system_uuid.is_some() || found.serial.is_some();
-    is_host
+    found.names_host()
         || !names_nothing(found) && (known.resource.path.is_none() || found.resource.path.is_some())
-}
-
-fn merged(before: SystemIdentity, now: SystemIdentity) -> SystemIdentity {
-    SystemIdentity {
-        system_uuid: now.system_uuid.or(before.system_uuid),
-        serial: now.serial.or(before.serial),
-        vendor: now.vendor.or(before.vendor),
-        model: now.model.or(before.model),
-        resource: ResourceName {
-            path: now.resource.path.or(before.resource.path),
-            id: now.resource.id.or(before.resource.id),
-            name: now.resource.name.or(before.resource.name),
-        },
-    }
 }

@@ -44,16 +44,7 @@ impl KnownSystem {
         };
         let sameness = compare(known, &found, source);
         if matches!(sameness, Sameness::Same | Sameness::Begins) {
-            let fill = |known: &mut Option<String>, found: Option<String>| {
-                *known = known.take().or(found);
-            };
-            fill(&mut known.system_uuid, found.system_uuid);
-            fill(&mut known.serial, found.serial);
-            fill(&mut known.vendor, found.vendor);
-            fill(&mut known.model, found.model);
-            fill(&mut known.resource.path, found.resource.path);
-            fill(&mut known.resource.id, found.resource.id);
-            fill(&mut known.resource.name, found.resource.name);
+            *known = std::mem::take(known).or(found);
         }
         sameness
     }
@@ -69,26 +60,22 @@ fn compare(known: &SystemIdentity, found: &SystemIdentity, source: PowerSource) 
         ..Expected::default()
     };
     // Boards of a series may share a UUID, and one protocol reports one serial number of a host.
-    let other = [&uuid, &serial];
-    if let Some(mismatch) = other.into_iter().find_map(|known| known.mismatch(found)) {
+    let names = [uuid, serial];
+    if let Some(mismatch) = names.iter().find_map(|known| known.mismatch(found)) {
         return Sameness::Other(mismatch);
     }
-    let expected = Expected {
-        serial: serial.serial,
-        ..uuid
-    };
+    let is_same = |known: &Expected| known.compare(found) == IdentityMatch::Same;
     // The answers of other protocols have no names of their own; an RMCP+ session is with one BMC.
-    if source != PowerSource::Redfish || expected.compare(found) == IdentityMatch::Same {
+    if source != PowerSource::Redfish || names.iter().any(is_same) {
         return Sameness::Same;
     }
     if let Some(mismatch) = contradiction(known, found) {
         return Sameness::Other(mismatch);
     }
-    let names_host = found.system_uuid.is_some() || found.serial.is_some();
-    if expected.is_empty() && names_host {
+    if !known.names_host() && found.names_host() {
         return Sameness::Begins;
     }
-    let is_nothing_known = expected.is_empty() && *known == SystemIdentity::default();
+    let is_nothing_known = *known == SystemIdentity::default();
     if is_nothing_known || is_same_resource(known, found) {
         Sameness::Same
     } else {

@@ -5,7 +5,7 @@ use std::{
     net::Ipv4Addr,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -161,6 +161,37 @@ async fn only_off_and_on_follow_a_slash() {
         let expected = if is_followed { (1, 2) } else { (3, 0) };
         assert_eq!((here, there), expected, "{word}");
     }
+}
+
+#[tokio::test]
+async fn command_goes_back_to_its_own_address_when_the_other_spelling_is_gone() {
+    let is_updated = Arc::new(AtomicBool::new(false));
+    let updated = Arc::clone(&is_updated);
+    let moved = format!("{RESET}/");
+    let there = moved.clone();
+    let bmc = TestBmc::with(move |seen, _| {
+        let (is_here, is_there) = (seen.is("POST", RESET), seen.is("POST", &there));
+        match updated.load(Ordering::SeqCst) {
+            false if is_here => Some(Reply::status(308).header("Location", there.clone())),
+            false if is_there => Some(Reply::status(204)),
+            true if is_here => Some(Reply::status(204)),
+            true if is_there => Some(Reply::status(404)),
+            _ => None,
+        }
+    })
+    .await;
+    let client = bmc.client();
+    client.off().await.unwrap_err();
+    client.off().await.unwrap();
+    is_updated.store(true, Ordering::SeqCst);
+    let error = client.off().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Busy, "{error}");
+    assert!(!error.maybe_sent && !error.not_sent, "{error}");
+    client.off().await.unwrap();
+    assert_eq!(
+        (bmc.count("POST", RESET), bmc.count("POST", &moved)),
+        (2, 2)
+    );
 }
 
 #[tokio::test]

@@ -102,7 +102,7 @@ fn read_system(reading: &v1::PowerReading) -> Option<SystemIdentity> {
         model: said(&identity.model),
         ..SystemIdentity::default()
     });
-    (identity.system_uuid.is_some() || identity.serial.is_some()).then_some(identity)
+    identity.names_host().then_some(identity)
 }
 
 /// What is known after a later reading. Another system is one that an operation was told to expect, and replaces what
@@ -118,14 +118,7 @@ fn known(known: Option<ReadSystem>, later: ReadSystem) -> Option<ReadSystem> {
     if compare_earlier(before, now) == IdentityMatch::Different {
         return Some(if names_less { known } else { later });
     }
-    let (before, now) = (known.identity, later.identity);
-    let identity = SystemIdentity {
-        system_uuid: now.system_uuid.or(before.system_uuid),
-        serial: now.serial.or(before.serial),
-        vendor: now.vendor.or(before.vendor),
-        model: now.model.or(before.model),
-        ..SystemIdentity::default()
-    };
+    let identity = later.identity.or(known.identity);
     let (operation, ended) = match names_less {
         true => (known.operation, known.ended),
         false => (later.operation, later.ended),

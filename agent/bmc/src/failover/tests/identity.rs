@@ -106,7 +106,7 @@ async fn f5_command_goes_through_no_driver_whose_system_was_not_compared() {
         both.checked_power(expected(false)).await.unwrap();
         first.fail(ErrorKind::Unreachable, false);
         let result = both
-            .checked_command(PowerCommand::Off, expected(false))
+            .command_until(PowerCommand::Off, expected(false), None)
             .await;
         assert_eq!(result.is_ok(), sent == 1, "{second_reports:?}: {result:?}");
         assert_eq!(second.commands(), sent, "{second_reports:?}");
@@ -118,7 +118,7 @@ async fn f5_command_goes_through_no_driver_whose_system_was_not_compared() {
     let both = failover(&first, &second);
     both.checked_power(expected(false)).await.unwrap();
     first.fail(ErrorKind::Unreachable, false);
-    both.checked_command(PowerCommand::Off, expected(false))
+    both.command_until(PowerCommand::Off, expected(false), None)
         .await
         .unwrap_err();
     assert_eq!(second.commands(), 0);

@@ -52,32 +52,11 @@ async fn power_off_follows_bmc_recovery_within_the_maximum_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn soft_off_unsupported_by_one_driver_uses_the_other() {
-    #[derive(Debug)]
-    struct NoSoft(Arc<Scripted>);
-    impl Bmc for NoSoft {
-        fn address(&self) -> &str {
-            self.0.address()
-        }
-        fn power(&self) -> BmcFuture<'_, PowerReading> {
-            self.0.power()
-        }
-        fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
-            let error = BmcError {
-                kind: ErrorKind::Unsupported,
-                bmc: "redfish://a".to_owned(),
-                message: format!("{}: not supported by this driver", command.words()),
-                retry_after: None,
-                maybe_sent: false,
-                not_sent: false,
-            };
-            Box::pin(async { Err(error) })
-        }
-        fn close(&self) -> BmcFuture<'_, ()> {
-            self.0.close()
-        }
-    }
     let (first, second, _) = Scripted::pair();
-    let drivers: Vec<Arc<dyn Bmc>> = vec![Arc::new(NoSoft(first)), second.clone()];
+    let drivers: Vec<Arc<dyn Bmc>> = vec![
+        Arc::new(Refuses(first, ErrorKind::Unsupported)),
+        second.clone(),
+    ];
     let both = Failover::new(drivers, FailoverSettings::default()).unwrap();
     let asked = OperationRequest {
         goal: Goal::SoftOff {

@@ -165,7 +165,7 @@ impl Operation {
     pub fn updates_limit(&self, now: Duration) -> Duration {
         let left = self.request.deadline.saturating_sub(now);
         let check = &self.update_check;
-        let needs = check.needs.unwrap_or_default().min(MOST_LIMIT);
+        let needs = check.needs.unwrap_or_default();
         updates_limit(check.power_took).max(needs).min(left / 3)
     }
 
@@ -195,9 +195,9 @@ impl Operation {
         self.update_check.unknown = updates.unknown();
         let limit = self.updates_limit(begun);
         if self.update_check.needs.is_none()
-            && longer_limit(limit, now.saturating_sub(begun), updates).is_some()
+            && let Some(longer) = longer_limit(limit, now.saturating_sub(begun), updates)
         {
-            self.update_check.needs = updates.needs;
+            self.update_check.needs = Some(longer);
             if self.updates_limit(now) > limit {
                 self.update_check.read = None;
             }

@@ -271,6 +271,8 @@ fn f5_what_the_caller_says_goes_before_what_was_observed() {
     };
     for (expected, now, word) in [
         (said(B, "-"), (B, "-", "1"), "confirmed"),
+        // Another host was there for a while.
+        (said(B, "-"), (B, "S2", "1"), "confirmed"),
         (said("-", "S2"), (B, "S2", "1"), "confirmed"),
         (said("-", "S2"), (A, "S2", "1"), "confirmed"),
         (earlier(A, "S2"), (A, "S2", "1"), "confirmed"),

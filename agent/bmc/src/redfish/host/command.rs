@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Accepted, BmcError, ErrorKind, PowerCommand, PowerState, StateBefore,
-    bmc::too_late,
+    bmc::in_time,
     redfish::{
         protocol::{document::System, response::Answer},
         vendor::{self, Meaning},
@@ -76,9 +76,7 @@ pub(super) async fn send(writer: Writer<'_>, plan: Plan) -> Result<Accepted, Bmc
     };
     let target = reader.resolve(&reset.target)?;
     let body = json!({ "ResetType": word });
-    if until.is_some_and(|until| Instant::now() > until) {
-        return Err(too_late(reader.reporter().bmc()));
-    }
+    in_time(reader.reporter().bmc(), until)?;
     let answer = turn.act(&target, &body, found.etag.as_deref()).await?;
     // A task may take long; a hard off does not wait for that of a soft off.
     drop(turn);

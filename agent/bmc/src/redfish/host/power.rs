@@ -1,6 +1,7 @@
 //! The power of the host: reading it, and switching it.
 //!
-//! Owns: the system as a slow BMC has just shown it, which a command that must not wait is made from; and the time since the last power-off, after which a system that still reports on is compared with its chassis.
+//! Owns: the system as a slow BMC has just shown it, which a command that must not wait is made from; and the time since
+//! the last power-off, after which a system that still reports on is compared with its chassis.
 
 use std::{
     sync::{MutexGuard, PoisonError},

@@ -283,15 +283,12 @@ impl Access {
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(());
         }
-        let (reporter, now) = (&self.http.reporter, Instant::now());
-        let mut basic = self.basic_use();
-        let refusal = basic.meaning(now, url.path());
-        let error = match refusal {
+        let reporter = &self.http.reporter;
+        let error = |refusal| match refusal {
             Refusal::Resource => errors::kept_resource(reporter, answer),
             Refusal::Password => errors::of_status(reporter, "reading", answer),
         };
-        basic.remember(now, url.path(), refusal, &error);
-        Err(error)
+        Err(self.basic_use().refused(Instant::now(), url.path(), error))
     }
 
     /// The error of a password that HTTP Basic does not accept. Where it was used because the session table was full, a
@@ -361,15 +358,11 @@ impl Access {
                 Err(reporter.error(ErrorKind::Busy, message))
             }
             _ => {
-                let now = Instant::now();
-                let mut basic = self.basic_use();
-                let refusal = basic.meaning(now, &request);
-                let error = match refusal {
+                let error = |refusal| match refusal {
                     Refusal::Resource => errors::kept_command(reporter, &answer),
                     Refusal::Password => errors::of_status(reporter, "changing", &answer),
                 };
-                basic.remember(now, &request, refusal, &error);
-                Err(error)
+                Err(self.basic_use().refused(Instant::now(), &request, error))
             }
         }
     }

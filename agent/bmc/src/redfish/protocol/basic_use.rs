@@ -137,8 +137,20 @@ impl BasicUse {
         }
     }
 
-    /// The meaning of a 401 to a request; [`remember`](Self::remember) follows.
-    pub(super) fn meaning(&self, now: Instant, request: &str) -> Refusal {
+    /// Records a 401 to a request. Returns its error, which depends on its meaning.
+    pub(super) fn refused(
+        &mut self,
+        now: Instant,
+        request: &str,
+        error: impl FnOnce(Refusal) -> BmcError,
+    ) -> BmcError {
+        let refusal = self.meaning(now, request);
+        let error = error(refusal);
+        self.remember(now, request, refusal, &error);
+        error
+    }
+
+    fn meaning(&self, now: Instant, request: &str) -> Refusal {
         let is_accepted = self.accepted.as_ref().is_some_and(|(proven, at)| {
             proven.path() != request
                 && self.is_accepted_since_refusal(*at)
@@ -151,14 +163,7 @@ impl BasicUse {
         }
     }
 
-    /// Records a 401 with its meaning and its error.
-    pub(super) fn remember(
-        &mut self,
-        now: Instant,
-        request: &str,
-        refusal: Refusal,
-        error: &BmcError,
-    ) {
+    fn remember(&mut self, now: Instant, request: &str, refusal: Refusal, error: &BmcError) {
         self.refused = Some(now);
         let id = hash(request);
         match refusal {
@@ -206,9 +211,12 @@ mod tests {
     }
 
     fn refuse(basic: &mut BasicUse, now: Instant, path: &str) -> Refusal {
-        let refusal = basic.meaning(now, path);
-        basic.remember(now, path, refusal, &error(ErrorKind::Authentication));
-        refusal
+        let mut meaning = None;
+        basic.refused(now, path, |refusal| {
+            meaning = Some(refusal);
+            error(ErrorKind::Authentication)
+        });
+        meaning.unwrap()
     }
 
     #[test]

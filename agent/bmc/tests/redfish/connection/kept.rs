@@ -285,6 +285,15 @@ async fn read_that_fails_in_any_way_over_a_connection_used_again_is_read_over_a_
     }
 }
 
+/// A client with HTTP Basic that keeps connections, and reads the system alone.
+fn keeping_client(bmc: &TestBmc) -> Box<dyn Bmc> {
+    let mut config = bmc.config();
+    config.address = format!("{}{SYSTEM}", config.address).parse().unwrap();
+    config.auth = AuthPolicy::Basic;
+    config.keep_alive = KeepAlive::Auto;
+    connect(config).unwrap()
+}
+
 #[tokio::test]
 async fn resource_that_fails_over_new_connections_too_is_asked_for_once() {
     let mut reads = 0;
@@ -293,11 +302,7 @@ async fn resource_that_fails_over_new_connections_too_is_asked_for_once() {
         (seen.is("GET", SYSTEM) && reads > 1).then(|| Reply::status(404))
     })
     .await;
-    let mut config = bmc.config();
-    config.address = format!("{}{SYSTEM}", config.address).parse().unwrap();
-    config.auth = AuthPolicy::Basic;
-    config.keep_alive = KeepAlive::Auto;
-    let client = connect(config).unwrap();
+    let client = keeping_client(&bmc);
     client.power().await.unwrap();
     for (number, count) in [(2, 3), (3, 4), (4, 5), (5, 6)] {
         client.power().await.unwrap_err();
@@ -334,11 +339,7 @@ async fn bmc_that_is_busy_over_every_connection_is_asked_twice_and_with_a_refuse
             (seen.is("GET", SYSTEM) && reads > 1).then(|| Reply::status(status))
         })
         .await;
-        let mut config = bmc.config();
-        config.address = format!("{}{SYSTEM}", config.address).parse().unwrap();
-        config.auth = AuthPolicy::Basic;
-        config.keep_alive = KeepAlive::Auto;
-        let client = connect(config).unwrap();
+        let client = keeping_client(&bmc);
         client.power().await.unwrap();
         assert_eq!(client.power().await.unwrap_err().kind, kind, "{status}");
         assert_eq!(bmc.count("GET", SYSTEM), asked, "{status}");

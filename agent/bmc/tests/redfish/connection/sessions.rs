@@ -85,6 +85,24 @@ async fn full_session_table_falls_back_to_basic_without_retries() {
 }
 
 #[tokio::test]
+async fn table_that_is_full_when_the_session_has_ended_is_busy_where_basic_is_refused() {
+    let bmc = TestBmc::with(|seen, world| {
+        let full = || Reply::message(503, "IDRAC.2.8.RAC0218", "Maximum number of user sessions");
+        (seen.is("POST", SESSIONS) && !world.takes_basic).then(full)
+    })
+    .await;
+    let client = bmc.client();
+    client.power().await.unwrap();
+    bmc.world(|world| {
+        world.takes_basic = false;
+        world.tokens.clear();
+    });
+    let error = client.power().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Busy, "{error}");
+    assert!(error.message.contains("sessions"), "{error}");
+}
+
+#[tokio::test]
 async fn full_session_table_is_busy_without_basic() {
     let bmc = TestBmc::with(|seen, world| {
         world.takes_basic = false;

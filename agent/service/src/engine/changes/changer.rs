@@ -164,21 +164,19 @@ impl Changer {
             match self.clients.read_now(target, &expected).await {
                 Err(error) => return Ok(Err(error)),
                 Ok(reading) => {
-                    if stated.mismatch(&reading.identity).is_none()
-                        && let Some(mismatch) = expected.mismatch(&reading.identity)
-                    {
-                        let origin = remembered.map(|system| system.origin());
-                        return Err(Status::failed_precondition(format!(
-                            "host {}: its BMC reports {mismatch}; nothing was changed; {}",
-                            target.host,
-                            origin.unwrap_or_default()
-                        )));
-                    }
                     if let Some(mismatch) = stated.mismatch(&reading.identity) {
                         return Err(Status::failed_precondition(format!(
                             "host {}: its BMC reports {} {}, the inventory has {}; nothing was changed. \
                              Mend the inventory, or the address of the BMC",
                             target.host, mismatch.what, mismatch.found, mismatch.expected
+                        )));
+                    }
+                    if let Some(mismatch) = expected.mismatch(&reading.identity) {
+                        let origin = remembered.map(|system| system.origin());
+                        return Err(Status::failed_precondition(format!(
+                            "host {}: its BMC reports {mismatch}; nothing was changed; {}",
+                            target.host,
+                            origin.unwrap_or_default()
                         )));
                     }
                 }

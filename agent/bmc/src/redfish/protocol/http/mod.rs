@@ -1,7 +1,7 @@
 //! HTTP exchanges with one BMC.
 //!
-//! Owns: headers, redirects, size and time limits, kept connections, and the single retry of a read. Must never: repeat a command
-//! that was, or may have been, carried out; follow a redirect to another origin; or buffer more than 4 MiB.
+//! Owns: headers, redirects, size and time limits, kept connections, and the single retry of a read. Must never: repeat
+//! a command that was, or may have been, carried out; follow a redirect to another origin; or buffer more than 4 MiB.
 
 mod body;
 mod kept;

@@ -450,20 +450,12 @@ impl Bmc for TargetBmc<'_> {
     }
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
-        self.checked_command(command, Expected::default())
+        self.command_until(command, Expected::default(), None)
     }
 
     fn checked_power(&self, expected: Expected) -> BmcFuture<'_, PowerReading> {
         let clients = self.clients;
         Box::pin(async move { clients.read_now(self.target, &expected).await })
-    }
-
-    fn checked_command(
-        &self,
-        command: PowerCommand,
-        expected: Expected,
-    ) -> BmcFuture<'_, Accepted> {
-        self.command_until(command, expected, None)
     }
 
     fn command_until(
