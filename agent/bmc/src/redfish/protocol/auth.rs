@@ -163,13 +163,7 @@ impl Access {
     async fn read(&self, call: &Call, url: &Url, is_monitor: bool) -> Result<Answer, BmcError> {
         let credentials = self.credentials().await?;
         let Credentials::Session(session) = &credentials else {
-            let read = self.read_by_basic(url, is_monitor, call.silence()).await;
-            return match read {
-                Err(error) if error.kind == ErrorKind::Authentication => {
-                    Err(self.basic_refused(error).await)
-                }
-                read => read,
-            };
+            return self.read_without_session(call, url, is_monitor).await;
         };
         let answer = self
             .read_as(url, &credentials, is_monitor, call.silence())
@@ -189,7 +183,7 @@ impl Access {
         self.refused.add(url.path());
         let credentials = self.refused(call, session, &answer).await?;
         let Credentials::Session(session) = &credentials else {
-            return self.read_by_basic(url, is_monitor, call.silence()).await;
+            return self.read_without_session(call, url, is_monitor).await;
         };
         let answer = self
             .read_as(url, &credentials, is_monitor, call.silence())
@@ -291,17 +285,26 @@ impl Access {
         Err(self.basic_use().refused(Instant::now(), url.path(), error))
     }
 
-    /// The error of a password that HTTP Basic does not accept. Where it was used because the session table was full, a
-    /// session is tried next.
-    async fn basic_refused(&self, error: BmcError) -> BmcError {
+    /// Reads by HTTP Basic where no session is had. Where that is because the session table was full, and the password is
+    /// refused, a session is tried next.
+    async fn read_without_session(
+        &self,
+        call: &Call,
+        url: &Url,
+        is_monitor: bool,
+    ) -> Result<Answer, BmcError> {
+        let error = match self.read_by_basic(url, is_monitor, call.silence()).await {
+            Err(error) if error.kind == ErrorKind::Authentication => error,
+            read => return read,
+        };
         let mut state = self.state.lock().await;
         if !matches!(&*state, State::Basic(Some(_))) {
-            return error;
+            return Err(error);
         }
         *state = State::Fresh;
         let message =
             "all sessions of the BMC are taken, and it refuses Basic authentication; close some";
-        self.http.reporter.error(ErrorKind::Busy, message)
+        Err(self.http.reporter.error(ErrorKind::Busy, message))
     }
 
     /// Whether a session works, which its own resource shows; `None`: it has none.

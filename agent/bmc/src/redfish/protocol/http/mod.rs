@@ -672,6 +672,11 @@ impl Http {
             let why = "the BMC answers commands compressed only (406); not taken yet, ask again";
             return Err(self.reporter.error(ErrorKind::Busy, why));
         }
+        if answer.status == StatusCode::NOT_FOUND && url != *change.url {
+            self.moved().forget(change.url);
+            let why = "the BMC knows this command no more where its redirect led (404); not taken yet, ask again";
+            return Err(self.reporter.error(ErrorKind::Busy, why));
+        }
         if !is_redirect(&answer) {
             return Ok(answer);
         }

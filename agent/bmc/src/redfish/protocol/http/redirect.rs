@@ -77,11 +77,16 @@ impl MovedActions {
 
     /// Records where a redirect has led to.
     pub(super) fn add(&mut self, url: &Url, to: Url) {
-        self.0.retain(|(path, _)| path != url.path());
+        self.forget(url);
         if self.0.len() >= MOST_MOVED {
             self.0.remove(0);
         }
         self.0.push((url.path().to_owned(), to));
+    }
+
+    /// Records that a redirect leads nowhere any more.
+    pub(super) fn forget(&mut self, url: &Url) {
+        self.0.retain(|(path, _)| path != url.path());
     }
 }
 
