@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, ResourceExt, api::ListParams};
 use rackhand_tests::{
     cluster::{Periods, apply_yaml},
     real_host::{BmcKind, RealSite, RealSpec},
@@ -114,8 +116,16 @@ async fn lose_power(site: &RealSite, kind: &str) -> Result<Duration> {
     Ok(deleted.duration_since(lost))
 }
 
-/// Waits until the agent reads the power of both hosts for their signals.
+/// Waits until the agent reads the power of both hosts for their signals, and both Nodes have Leases: a kubelet whose
+/// Node is not registered yet makes its Lease ten seconds later by default.
 async fn watched(site: &RealSite) -> Result<()> {
+    let leases = Api::<Lease>::namespaced(site.stage.client.clone(), "kube-node-lease");
+    wait_until("a Lease for each Node", LONG, || async {
+        let listed = leases.list_metadata(&ListParams::default()).await?;
+        let names: Vec<String> = listed.iter().map(ResourceExt::name_any).collect();
+        Ok((names.len() == 2).then_some(()).ok_or(names.join(", ")))
+    })
+    .await?;
     let line = "rackhand_hardware_signal_watched_hosts 2";
     wait_until(line, LONG, || async {
         let (_, metrics) = site.stage.admin("controller-0", "/metrics").await?;
