@@ -6,9 +6,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    pin::pin,
     time::Duration,
 };
 
+use futures::AsyncReadExt as _;
 use kube::{Client, api::ListParams, core::Request};
 use rackhand_core::watches::{list_choice::Size, shared_list::Answers};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -95,15 +97,19 @@ where
     Ok((answers, size))
 }
 
-/// Makes a call, and returns what it has answered and in how many bytes.
+/// Makes a call, and returns what it has answered and in how many bytes. The answer is in memory once, not as the parts in
+/// which it came and as a text beside.
 pub(super) async fn fetch<T: DeserializeOwned>(
     client: &Client,
     what: &str,
     request: http::Request<Vec<u8>>,
 ) -> Result<(T, usize), ApiError> {
     let answer = async {
-        let text = client.request_text(request).await?;
-        let answer = serde_json::from_str(&text).map_err(kube::Error::SerdeError)?;
+        let mut body = pin!(client.request_stream(request).await?);
+        let mut text = Vec::new();
+        let read = body.read_to_end(&mut text).await;
+        read.map_err(kube::Error::ReadEvents)?;
+        let answer = serde_json::from_slice(&text).map_err(kube::Error::SerdeError)?;
         Ok((answer, text.len()))
     };
     call(what, answer).await

@@ -53,6 +53,10 @@ const TICK: Duration = Duration::from_millis(500);
 /// Judgements, and reads of the whole fleet, take at most one part in this many of the time.
 const SHARE: u32 = 20;
 
+/// How long the first judgement of a leader waits for the first lists of Nodes. Until then no remediation begins that a
+/// cause may hold.
+const LISTED_WITHIN: Duration = Duration::from_secs(10);
+
 /// How long a remediation waits for a new read of the fleet if the fleet does not have its host in its rack,
 /// for example because its agent has just connected.
 const PLACED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
@@ -164,15 +168,13 @@ impl SharedCauses {
         }
     }
 
-    /// The causes that a policy knows, for its status.
-    pub(crate) fn status(&self, policy: &str, now: Timestamp) -> Vec<SharedCauseStatus> {
+    /// The causes that a policy knows, for its status; `None` before its first judgement.
+    pub(crate) fn status(&self, policy: &str, now: Timestamp) -> Option<Vec<SharedCauseStatus>> {
         let inner = self.inner.lock();
-        let Some(judged) = inner.judged.get(policy) else {
-            return Vec::new();
-        };
+        let judged = inner.judged.get(policy)?;
         let causes = judged.judgement.causes.values();
         let status = causes.map(|cause| report::status(cause, &judged.rules, now));
-        status.take(report::MAX_IN_STATUS).collect()
+        Some(status.take(report::MAX_IN_STATUS).collect())
     }
 
     /// The open causes for the status page, each once even if several policies know it.
@@ -240,6 +242,8 @@ pub(crate) async fn run(
 ) {
     let (mut fleet, mut readings) = (Fleet::default(), Readings::default());
     let mut rest = TICK;
+    let started = Instant::now();
+    let mut listed = false;
     while !pause(&cancel, rest).await {
         let changed = changes.drain();
         let policies = watch.index.power_policies();
@@ -257,6 +261,10 @@ pub(crate) async fn run(
         if cancel.run_until_cancelled(update).await.is_none() {
             return;
         }
+        listed = listed || are_listed(&watch.index) || started.elapsed() >= LISTED_WITHIN;
+        if !listed {
+            continue;
+        }
         let (now, begun) = (Timestamp::now(), Instant::now());
         readings.collect(&watch);
         let judged = watch.causes.judge(&watch.index, now);
@@ -265,6 +273,16 @@ pub(crate) async fn run(
         wake(&watch, &inbox, &judged);
         rest = TICK.max(begun.elapsed() * SHARE);
     }
+}
+
+/// Whether the Nodes of each cluster were listed once, or cannot be. Before that, the hosts that have failed would look
+/// recovered.
+fn are_listed(index: &Index) -> bool {
+    let mut clusters = index.clusters();
+    if index.watches_own_nodes() {
+        clusters.push(Key::local());
+    }
+    !clusters.iter().any(|cluster| index.is_connecting(cluster))
 }
 
 /// Wakes the waiting remediations that the judgement concerns.

@@ -12,7 +12,7 @@ use kube::{
 use rackhand_api::{
     kinds::{
         conditions::{ConditionStatus, StatusCondition},
-        power_policy::PowerPolicyStatus,
+        power_policy::{PowerPolicyStatus, SharedCauseStatus},
     },
     names::conditions::VALID,
 };
@@ -63,11 +63,25 @@ pub(crate) async fn run(context: PolicyStatus, cancel: CancellationToken) {
             let generation = entry.object.metadata.generation;
             let now = Timestamp::now();
             let mut new = status(&old, &stored.policy, numbers, generation, now);
-            new.shared_causes = context.causes.status(&stored.policy.name, now);
+            new.shared_causes = causes(&context.causes, &old, &stored.policy, now);
             if new != old {
                 write(&context, &entry.object, &new).await;
             }
         }
+    }
+}
+
+/// The causes of a policy. Those of an earlier leader stay until this one has judged them: it reads them from there.
+pub(super) fn causes(
+    known: &SharedCauses,
+    old: &PowerPolicyStatus,
+    policy: &PowerPolicy,
+    now: Timestamp,
+) -> Vec<SharedCauseStatus> {
+    match known.status(&policy.name, now) {
+        Some(judged) => judged,
+        None if policy.shared_causes.is_some() => old.shared_causes.clone(),
+        None => Vec::new(),
     }
 }
 

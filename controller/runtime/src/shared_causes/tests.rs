@@ -3,6 +3,7 @@ use rackhand_api::kinds::power_policy::PowerPolicyStatus;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::store::index::Connection;
 
 const POLICY: &str = "p";
 
@@ -108,7 +109,7 @@ fn next_leader_continues_the_hold_and_does_not_report_it_again() {
     assert!(hold(&causes, &index_before, 1, 150).is_some_and(|hold| hold.cause.is_some()));
     causes.begin_hold(POLICY, &name(1), at(150));
     let status = PowerPolicyStatus {
-        shared_causes: causes.status(POLICY, at(151)),
+        shared_causes: causes.status(POLICY, at(151)).unwrap(),
         ..PowerPolicyStatus::default()
     };
     let index = index(&spec, &serde_json::to_value(status).unwrap());
@@ -123,6 +124,49 @@ fn next_leader_continues_the_hold_and_does_not_report_it_again() {
     assert_eq!(hold(&next, &index, 1, 210), None);
     let rack = Domain::new(DomainKind::Rack, "r1");
     assert!(ended.released.contains(&rack));
+}
+
+/// A rack gets its hosts when its agent connects, which may be after the first judgement.
+#[test]
+fn next_leader_keeps_a_cause_whose_hosts_it_does_not_know_yet() {
+    let spec = json!({ "sharedCauses": { "holdSeconds": 600 } });
+    let index_before = index(&spec, &json!({}));
+    let causes = dark_rack();
+    causes.judge(&index_before, at(150));
+    causes.begin_hold(POLICY, &name(1), at(150));
+    let status = PowerPolicyStatus {
+        shared_causes: causes.status(POLICY, at(151)).unwrap(),
+        ..PowerPolicyStatus::default()
+    };
+    let index = index(&spec, &serde_json::to_value(&status).unwrap());
+    let next = SharedCauses::default();
+    let policy = &policies(&index)[0];
+    assert_eq!(
+        policy_status::causes(&next, &status, policy, at(160)),
+        status.shared_causes,
+        "not judged yet"
+    );
+    assert!(next.judge(&index, at(160)).events.is_empty());
+    let kept = next.status(POLICY, at(160)).unwrap();
+    assert_eq!((kept.len(), kept[0].still_failed), (1, 7));
+    *next.inner.lock() = {
+        let mut known = dark_rack().inner.into_inner();
+        known.judged = std::mem::take(&mut next.inner.lock().judged);
+        known
+    };
+    assert!(next.judge(&index, at(162)).events.is_empty());
+    let held = hold(&next, &index, 1, 162).unwrap();
+    assert_eq!((held.cause.is_some(), held.until), (true, Some(at(750))));
+}
+
+#[test]
+fn first_judgement_waits_for_the_first_lists_of_nodes() {
+    let index = Index::new(Vec::new());
+    assert!(are_listed(&index), "no cluster");
+    index.watch_own_nodes(Kind::OpenShiftCheck, true);
+    assert!(!are_listed(&index));
+    index.set_connection(&Key::local(), Connection::Down("forbidden".into()));
+    assert!(are_listed(&index));
 }
 
 #[test]
@@ -158,5 +202,5 @@ fn nothing_is_held_without_rules() {
     let causes = dark_rack();
     assert!(causes.judge(&index, at(200)).events.is_empty());
     assert_eq!(hold(&causes, &index, 0, 200), None);
-    assert!(causes.status(POLICY, at(200)).is_empty());
+    assert_eq!(causes.status(POLICY, at(200)), None);
 }

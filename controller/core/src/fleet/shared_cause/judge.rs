@@ -229,7 +229,8 @@ fn opened(
     }
 }
 
-/// An open cause that is ending; `None` when its recovery time has passed.
+/// An open cause that is ending; `None` when its recovery time has passed. Of a leader that has just begun no host may
+/// be known yet, neither failed nor healthy: the cause of an earlier one stays for that time as it was.
 fn fading(
     failures: &Failures,
     rules: &SharedCauseRules,
@@ -239,11 +240,13 @@ fn fading(
     let failed = failures.failed(&cause.domain);
     let still = failed.filter(|(at, _)| *at >= cause.first).count();
     let since = cause.few_since.unwrap_or(now);
-    if still == 0 || after(since, rules.recovery) <= now {
+    let is_seen = failures.total(&cause.domain) > 0;
+    if (still == 0 && is_seen) || after(since, rules.recovery) <= now {
         return None;
     }
+    let still = u32::try_from(still).unwrap_or(u32::MAX);
     Some(Cause {
-        still_failed: u32::try_from(still).unwrap_or(u32::MAX),
+        still_failed: if is_seen { still } else { cause.still_failed },
         few_since: Some(since),
         ..cause.clone()
     })

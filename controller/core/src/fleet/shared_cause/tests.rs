@@ -323,6 +323,23 @@ fn cause_ends_when_most_hosts_have_been_back_for_a_while() {
 }
 
 #[test]
+fn cause_of_an_earlier_leader_stays_until_its_hosts_are_known() {
+    let mut failures = fleet(2, 8);
+    fail(&mut failures, 0..7, 100);
+    let before = judged(&failures, &Judgement::default(), 150);
+    let since = before.causes[&rack(0)].since;
+    let unknown = Failures::default();
+    let kept = judged(&unknown, &before, 151);
+    assert_eq!(kept.causes[&rack(0)].still_failed, 7);
+    let known = judged(&failures, &kept, 160);
+    let cause = &known.causes[&rack(0)];
+    assert_eq!((cause.since, cause.few_since), (since, None));
+    assert!(judged(&fleet(2, 8), &kept, 152).causes.is_empty());
+    assert!(!judged(&unknown, &kept, 330).causes.is_empty());
+    assert!(judged(&unknown, &kept, 331).causes.is_empty());
+}
+
+#[test]
 fn sample_is_bounded_and_distributed() {
     let mut failures = fleet(1, 400);
     fail(&mut failures, 0..20, 100);

@@ -24,6 +24,9 @@ use crate::{
 pub(in crate::checks) struct CheckState<M: MachineDialect> {
     pub(super) spec: Spec<M>,
     pub(super) fleet: Fleet<M::Rules>,
+    /// Whether its fleet is not read yet, because the first list of the cluster's Nodes is not known: a judgement
+    /// without Nodes would count every Machine against the limit.
+    pub(super) awaits_nodes: bool,
     /// The last Machine that was read for a fleet that is not whole.
     read_to: Option<Key>,
     /// The template of the check's remediations.
@@ -47,6 +50,7 @@ impl<M: MachineDialect> CheckState<M> {
             now,
         );
         Self {
+            awaits_nodes: context.index.is_connecting(&spec.cluster),
             spec,
             fleet,
             read_to: None,

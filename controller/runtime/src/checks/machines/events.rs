@@ -97,6 +97,20 @@ impl<M: MachineDialect> Machines<M> {
         self.settle(engine, key);
     }
 
+    /// Begins to read the fleets that have waited for the first list of a cluster's Nodes, or for the reason why there is
+    /// none.
+    pub(super) fn fill_waiting(&mut self, engine: &Parts<M>, cluster: &Key) {
+        if engine.context.index.is_connecting(cluster) {
+            return;
+        }
+        for key in self.clusters.checks(cluster) {
+            let check = self.checks.get_mut(&key);
+            if check.is_some_and(|check| std::mem::take(&mut check.awaits_nodes)) {
+                self.backlog.push(Work::Fill(key));
+            }
+        }
+    }
+
     /// Changes each fleet of a cluster, after the connection of the cluster.
     pub(super) fn of_cluster(
         &mut self,

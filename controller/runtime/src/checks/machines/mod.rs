@@ -123,6 +123,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
         for change in &changes {
             if let Change::Workload(cluster) = change {
                 self.of_cluster(engine, cluster, |_, _, _| {});
+                self.fill_waiting(engine, cluster);
             }
         }
         self.backlog.extend(changes.into_iter().map(Work::Apply));
@@ -347,9 +348,12 @@ impl<M: MachineDialect> Machines<M> {
             _ => {
                 self.end_check(engine, key);
                 let check = CheckState::new(&context, spec, now);
+                let awaits_nodes = check.awaits_nodes;
                 self.checks.insert(key.clone(), check);
                 engine.begin_check(key);
-                self.backlog.push(Work::Fill(key.clone()));
+                if !awaits_nodes {
+                    self.backlog.push(Work::Fill(key.clone()));
+                }
                 return;
             }
         }

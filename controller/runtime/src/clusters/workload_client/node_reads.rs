@@ -21,7 +21,9 @@ use k8s_openapi::{
         coordination::v1::Lease,
         core::v1::{Node, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo},
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{
+        FieldsV1, ManagedFieldsEntry, ObjectMeta, OwnerReference, Time,
+    },
 };
 use kube::{
     Client, ResourceExt,
@@ -36,6 +38,7 @@ use rackhand_core::watches::{
     shared_list::Answers,
 };
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::calls::Calls;
@@ -81,9 +84,71 @@ pub(super) trait OfNode: Clone + Send + Sync + Sized + 'static {
 #[derive(Deserialize)]
 pub(super) struct WireNode {
     #[serde(default)]
-    metadata: ObjectMeta,
+    metadata: WireMeta,
     spec: Option<NodeSpec>,
     status: Option<WireStatus>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireMeta {
+    annotations: Option<BTreeMap<String, String>>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    finalizers: Option<Vec<String>>,
+    labels: Option<BTreeMap<String, String>>,
+    managed_fields: Option<Vec<WireManager>>,
+    name: Option<String>,
+    owner_references: Option<Vec<OwnerReference>>,
+    resource_version: Option<String>,
+    uid: Option<String>,
+}
+
+/// A manager of fields.
+#[derive(Deserialize)]
+struct WireManager {
+    manager: Option<String>,
+    #[serde(rename = "fieldsV1")]
+    fields: Option<WireFields>,
+}
+
+/// The managed fields of a spec. Those of a status, with one for each condition, take more memory than all that is read.
+#[derive(Deserialize)]
+struct WireFields {
+    #[serde(rename = "f:spec")]
+    spec: Option<Value>,
+}
+
+impl WireManager {
+    /// The entry of a manager of fields of the spec.
+    fn of_spec(self) -> Option<ManagedFieldsEntry> {
+        let spec = self.fields?.spec?;
+        Some(ManagedFieldsEntry {
+            manager: self.manager,
+            fields_v1: Some(FieldsV1(json!({ "f:spec": spec }))),
+            ..ManagedFieldsEntry::default()
+        })
+    }
+}
+
+impl From<WireMeta> for ObjectMeta {
+    fn from(wire: WireMeta) -> Self {
+        let managers = wire.managed_fields.into_iter().flatten();
+        let managers: Vec<_> = managers.filter_map(WireManager::of_spec).collect();
+        Self {
+            annotations: wire.annotations,
+            creation_timestamp: wire.creation_timestamp,
+            deletion_timestamp: wire.deletion_timestamp,
+            finalizers: wire.finalizers,
+            labels: wire.labels,
+            managed_fields: (!managers.is_empty()).then_some(managers),
+            name: wire.name,
+            owner_references: wire.owner_references,
+            resource_version: wire.resource_version,
+            uid: wire.uid,
+            ..Self::default()
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -110,7 +175,7 @@ impl OfNode for Node {
         });
         let name = wire.metadata.name.clone().unwrap_or_default();
         let node = Self {
-            metadata: wire.metadata,
+            metadata: wire.metadata.into(),
             spec: wire.spec,
             status,
         };
@@ -386,8 +451,6 @@ fn is_answered_alone(error: &ApiError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::clusters::node_facts;
 
@@ -416,6 +479,12 @@ mod tests {
         let whole: Node = serde_json::from_value(wire.clone()).unwrap();
         let mut large = wire;
         large["status"]["images"] = json!([{ "names": ["a"], "sizeBytes": 1 }]);
+        let of_kubelet = json!({
+            "manager": "kubelet", "operation": "Update", "subresource": "status", "fieldsType": "FieldsV1",
+            "fieldsV1": { "f:status": { "f:conditions": { "k:{\"type\":\"Ready\"}": { "f:status": {} } } } },
+        });
+        let managers = large["metadata"]["managedFields"].as_array_mut();
+        managers.unwrap().push(of_kubelet);
         large["status"]["addresses"] = json!([{ "type": "InternalIP", "address": "192.0.2.1" }]);
         let (name, read) = Node::read(serde_json::from_value(large).unwrap());
         assert_eq!((name.as_str(), &read), ("n", &whole));

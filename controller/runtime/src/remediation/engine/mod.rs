@@ -108,6 +108,7 @@ impl RemediationLoop {
                 // Boxed, so that a remediation that waits for a change takes no memory for an iteration.
                 run_once = Box::pin(self.run_once()) => run_once,
             };
+            self.memory.snapshot.drop_indexed();
             let (turn, error) = match run_once {
                 Ok(Iteration::Turn(turn)) => (turn, None),
                 Ok(Iteration::Done) => {

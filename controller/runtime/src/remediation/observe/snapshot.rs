@@ -26,6 +26,12 @@ pub(in crate::remediation) struct Snapshot {
 }
 
 impl Snapshot {
+    /// Drops what the next observation looks up in the index again: what waits takes no memory for it.
+    pub(in crate::remediation) fn drop_indexed(&mut self) {
+        self.host = None;
+        self.machine = None;
+    }
+
     /// Keeps the part of the Node that a patch is built from.
     pub(in crate::remediation) fn keep_node(&mut self, node: &Node) {
         let mut metadata = node.metadata.clone();

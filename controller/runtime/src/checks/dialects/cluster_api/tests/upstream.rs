@@ -57,12 +57,22 @@ async fn q2_equal_node_names_in_two_clusters_are_distinct() {
         let node = serde_json::from_value(node(&name(0), status)).unwrap();
         world.index.apply_seen_node(cluster, node);
     };
-    set(&other, "True");
-    world.index.set_connection(&other, Connection::Up);
     tell(&world, "of-d", |object| {
         object["spec"]["clusterName"] = "d".into();
         object["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] = "d".into();
     });
+    // Nothing is told of a cluster whose Nodes were not listed yet, while the other one is judged.
+    world.fail_since(1, &jiff::Timestamp::now().to_string());
+    let is_judged = |told: &RecordedEvent| {
+        told.said
+            .get("check")
+            .is_some_and(|s| s["currentHealthy"] == 1)
+    };
+    world.until("the other cluster is judged", is_judged).await;
+    assert!(!world.server.0.lock().said.contains_key("of-d"));
+    world.recover(1);
+    set(&other, "True");
+    world.index.set_connection(&other, Connection::Up);
     let counted = |told: &RecordedEvent| {
         told.said
             .get("of-d")

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     clusters::sync::SyncError,
     store::{
+        index::Connection,
         metrics::render,
         object::{Key, Kind},
     },
@@ -114,6 +115,65 @@ async fn f10_closed_limit_deletes_no_machine_until_it_opens() {
     let told = world.server.0.lock();
     assert_eq!(told.wrote("DELETE machines/a"), 1);
     assert!(looks <= 3, "{looks} writes of an unchanged status");
+}
+
+/// Waits until the engine has processed what was told before, which it shows on a check that it cannot evaluate.
+async fn until_processed(world: &World, marker: &str) {
+    let near =
+        json!({ "selector": { "matchExpressions": [{ "key": "pool", "operator": "Near" }] } });
+    let (kind, object) = check(marker, &json!({}), &near);
+    world.tell(kind, object);
+    world
+        .until("the check that cannot be read is told so", |told| {
+            told.condition(marker, "RemediationAllowed")["reason"] == "InvalidSpec"
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn nothing_is_told_before_the_nodes_were_listed_once() {
+    let world = World::start_unconnected(vec![
+        machine("a", |_| {}),
+        machine("b", |_| {}),
+        check("check", &json!({}), &json!({ "maxUnhealthy": "40%" })),
+    ])
+    .await;
+    until_processed(&world, "x-1").await;
+    // Part of the first list.
+    world.node("a", "True", LONG_AGO);
+    until_processed(&world, "x-2").await;
+    assert_eq!(world.server.0.lock().check("check")["status"], Value::Null);
+    let of_check = "check=\"check\"";
+    assert!(!render(&world.registry).contains(of_check));
+    world.node("b", "True", LONG_AGO);
+    world.connect(Connection::Up);
+    world.until_shown("check", 2, 2).await;
+    until_processed(&world, "x-3").await;
+    let told = world.server.0.lock();
+    assert!(
+        !told.events.contains(&"RemediationRestricted check".into()),
+        "{:?}",
+        told.events
+    );
+    assert_eq!(told.wrote("PATCH machinehealthchecks/check"), 1);
+}
+
+#[tokio::test]
+async fn f10_nodes_that_cannot_be_listed_close_the_limit() {
+    let world = World::start_unconnected(vec![
+        machine("a", failed),
+        machine("b", |_| {}),
+        check("check", &json!({}), &json!({ "maxUnhealthy": "40%" })),
+    ])
+    .await;
+    until_processed(&world, "x-1").await;
+    world.connect(Connection::Down("forbidden".into()));
+    world
+        .until("the limit is reported", |told| {
+            told.condition("check", "RemediationAllowed")["reason"] == "TooManyUnhealthy"
+        })
+        .await;
+    assert_eq!(world.server.0.lock().wrote("DELETE machines/a"), 0);
 }
 
 #[tokio::test]

@@ -171,6 +171,18 @@ pub(super) struct World {
 
 impl World {
     pub(super) async fn start(objects: Vec<(Kind, Value)>) -> Self {
+        let world = Self::start_unconnected(objects).await;
+        world.connect(Connection::Up);
+        world
+    }
+
+    /// The first list of Nodes is complete, or fails.
+    pub(super) fn connect(&self, connection: Connection) {
+        self.index.set_connection(&Key::local(), connection);
+    }
+
+    /// Starts before the Nodes were listed.
+    pub(super) async fn start_unconnected(objects: Vec<(Kind, Value)>) -> Self {
         let server = Server::default();
         let client = server.client();
         let inbox = Arc::new(ChangeQueue::only(checks::concerns_openshift));
@@ -184,7 +196,6 @@ impl World {
             let gvk = GroupVersionKind::gvk(kind.group(), version, kind.kind());
             served.put(kind, ApiResource::from_gvk(&gvk));
         }
-        index.set_connection(&Key::local(), Connection::Up);
         let Leading {
             writer,
             events,
