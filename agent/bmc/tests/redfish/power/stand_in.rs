@@ -89,7 +89,7 @@ impl Host {
             ("GET", SERVICE) if self.writes_firmware => {
                 ok(r#"{"Id": "UpdateService", "Oem": {"Hpe": {"State": "Writing"}}}"#)
             }
-            ("GET", SERVICE) => ok(r#"{"Id": "UpdateService"}"#),
+            ("GET", SERVICE) => ok(r#"{"Id": "UpdateService", "Oem": {"Hpe": {"State": "Idle"}}}"#),
             ("POST", path) if path.trim_end_matches('/') == RESET => {
                 self.is_off = true;
                 status(204)
