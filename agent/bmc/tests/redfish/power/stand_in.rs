@@ -366,9 +366,9 @@ async fn connection_that_closes_around_the_command_lets_no_old_answer_count() {
 
 #[tokio::test]
 async fn bmc_that_is_slow_between_updates_and_command_gets_a_new_question_first() {
-    // The second reading of the system is the one that the driver makes for its command.
+    // The second reading of the system belongs to the updates; the third is the one that the driver makes for its command.
     let bmc = StandIn::start(|method, path, host| {
-        let is_slow = method == "GET" && path == SYSTEM && host.systems == 2;
+        let is_slow = method == "GET" && path == SYSTEM && host.systems == 3;
         is_slow.then(|| Act::Late(Duration::from_millis(2600), 200, host.system()))
     })
     .await;
