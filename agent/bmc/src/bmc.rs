@@ -1,6 +1,6 @@
 //! The interface of every BMC client, whatever the protocol.
 
-use std::{fmt, future::Future, pin::Pin, time::Duration};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
 use tokio::time::Instant;
@@ -32,6 +32,11 @@ pub enum Identify {
 pub trait Bmc: Send + Sync + fmt::Debug {
     /// The address without credentials, for messages.
     fn address(&self) -> &str;
+
+    /// The clients of its single drivers, in order, for a diagnosis; empty: it is the client of one driver.
+    fn drivers(&self) -> Vec<Arc<dyn Bmc>> {
+        Vec::new()
+    }
 
     /// Reads the power state, and the parts of the identity that the same responses contain; never from a cache.
     fn power(&self) -> BmcFuture<'_, PowerReading>;
@@ -149,6 +154,14 @@ pub trait Bmc: Send + Sync + fmt::Debug {
         unsupported(self.address(), "BMC reset")
     }
 
+    /// The same, but only until this time, as [`command_until`](Self::command_until) has it.
+    fn reset_bmc_until(&self, until: Option<Instant>) -> BmcFuture<'_, Accepted> {
+        match in_time(self.address(), until) {
+            Ok(()) => self.reset_bmc(),
+            Err(error) => Box::pin(async move { Err(error) }),
+        }
+    }
+
     /// Changes the password of the account in use. Sent once. Whether the BMC accepts the new password is only
     /// known after a log-in with it, by another client.
     fn set_password(&self, _password: SecretString) -> BmcFuture<'_, Accepted> {
@@ -166,7 +179,7 @@ pub(crate) fn in_time(bmc: &str, until: Option<Instant>) -> Result<(), BmcError>
         return Ok(());
     }
     let message =
-        "the BMC took too long to show its system before the command; not sent, ask again";
+        "the BMC took too long to show what comes before the command; not sent, ask again";
     Err(BmcError {
         kind: ErrorKind::Busy,
         bmc: bmc.to_owned(),

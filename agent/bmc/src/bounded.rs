@@ -334,6 +334,10 @@ impl<B: Bmc> Bmc for BoundedBmc<B> {
         leave!(self.0.reset_bmc())
     }
 
+    fn reset_bmc_until(&self, until: Option<Instant>) -> BmcFuture<'_, Accepted> {
+        leave!(self.0.reset_bmc_until(until))
+    }
+
     fn set_password(&self, password: SecretString) -> BmcFuture<'_, Accepted> {
         leave!(self.0.set_password(password))
     }

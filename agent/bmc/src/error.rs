@@ -27,6 +27,9 @@ pub enum ErrorKind {
     /// state. The command for that is [`OnByButton`](crate::PowerCommand::OnByButton) or
     /// [`SoftOffByButton`](crate::PowerCommand::SoftOffByButton).
     ButtonOnly,
+    /// The BMC has refused a command for its precondition, and has not carried it out (412, RFC 9110, 13.2.1; 428, RFC
+    /// 6585, 3). The next one has the other form.
+    Precondition,
     /// The BMC understood the request and rejected it.
     Refused,
     /// The configuration of this client is wrong.
@@ -38,7 +41,12 @@ impl ErrorKind {
     pub fn is_transient(self) -> bool {
         matches!(
             self,
-            Self::Unreachable | Self::Timeout | Self::Protocol | Self::Busy | Self::Refused
+            Self::Unreachable
+                | Self::Timeout
+                | Self::Protocol
+                | Self::Busy
+                | Self::Precondition
+                | Self::Refused
         )
     }
 
@@ -55,6 +63,7 @@ impl ErrorKind {
             Self::Busy => "busy",
             Self::Unsupported => "unsupported",
             Self::ButtonOnly => "button-only",
+            Self::Precondition => "precondition",
             Self::Refused => "refused",
             Self::Configuration => "configuration",
         }

@@ -6,7 +6,7 @@ use rackhand_identity::{
     IdentityMatch, SystemUuid, compare_serials, compare_system_uuids, is_known_text,
 };
 
-use crate::SystemIdentity;
+use crate::{PowerSource, SystemIdentity};
 
 /// Name of the serial number in a [`Mismatch`].
 pub(crate) const SERIAL_NUMBER: &str = "serial number";
@@ -20,9 +20,9 @@ pub struct Expected {
     pub serial: Option<String>,
     /// A system that reports no identity is not the expected one.
     pub is_required: bool,
-    /// What earlier operations read of the system: decides where the two above do not. Its serial number outweighs
-    /// its UUID, because a new mainboard is given the serial number again; where neither can be compared, another
-    /// manufacturer or model is another system.
+    /// What earlier operations read of the system: decides where the two above do not, and about a serial number over
+    /// Redfish that is not stated. Its serial number outweighs its UUID, because a new mainboard is given the serial
+    /// number again; where neither can be compared, another manufacturer or model is another system.
     pub earlier: Option<SystemIdentity>,
 }
 
@@ -87,6 +87,21 @@ impl Expected {
             _ if self.serial.is_some() => serial(),
             _ => None,
         }
+    }
+
+    /// The difference to an identity that `source` has reported. Serial numbers of Redfish have one notation, so that one
+    /// which earlier operations did not read there is another system although a UUID is as stated: boards of a series may
+    /// share it. Whoever states this serial number decides.
+    pub fn mismatch_at(&self, source: PowerSource, found: &SystemIdentity) -> Option<Mismatch> {
+        let sister = || {
+            let earlier = self.earlier.as_ref()?;
+            let is_other = compare_known(&earlier.serial, &found.serial, compare_serials)
+                == IdentityMatch::Different;
+            let is_stated = self.compare_serials(found) == IdentityMatch::Same;
+            (source == PowerSource::Redfish && is_other && !is_stated)
+                .then(|| serial_mismatch(&earlier.serial, found))
+        };
+        self.mismatch(found).or_else(sister)
     }
 
     fn compare_uuids(&self, found: &SystemIdentity) -> IdentityMatch {

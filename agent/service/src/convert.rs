@@ -103,7 +103,7 @@ fn failure(of: &str, error: &BmcError) -> v1::Failure {
         ErrorKind::System => v1::FailureKind::System,
         ErrorKind::Busy => v1::FailureKind::Busy,
         ErrorKind::Unsupported | ErrorKind::ButtonOnly => v1::FailureKind::Unsupported,
-        ErrorKind::Refused => v1::FailureKind::Refused,
+        ErrorKind::Refused | ErrorKind::Precondition => v1::FailureKind::Refused,
         ErrorKind::Configuration => v1::FailureKind::Configuration,
     };
     v1::Failure {

@@ -58,6 +58,7 @@ impl CallVerdict {
             | ErrorKind::Protocol
             | ErrorKind::System
             | ErrorKind::Busy
+            | ErrorKind::Precondition
             | ErrorKind::Refused => Self::Answered,
         }
     }

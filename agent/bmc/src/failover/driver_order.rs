@@ -80,7 +80,8 @@ fn may_try_next(ask: CallSafety, kind: ErrorKind, maybe_sent: bool) -> bool {
         | ErrorKind::Privilege
         | ErrorKind::Busy
         | ErrorKind::Unsupported
-        | ErrorKind::ButtonOnly => true,
+        | ErrorKind::ButtonOnly
+        | ErrorKind::Precondition => true,
         // The BMC rejected the command itself, or its response is unknown: a command that must not
         // be repeated ends here.
         ErrorKind::Protocol | ErrorKind::Refused => ask != CallSafety::Once,

@@ -287,6 +287,11 @@ impl Bmc for Failover {
             .map_or("", |driver| driver.bmc.address())
     }
 
+    fn drivers(&self) -> Vec<Arc<dyn Bmc>> {
+        let drivers = self.drivers.iter();
+        drivers.map(|driver| Arc::clone(&driver.bmc)).collect()
+    }
+
     fn power(&self) -> BmcFuture<'_, PowerReading> {
         self.checked_power(Expected::default())
     }
@@ -420,7 +425,11 @@ impl Bmc for Failover {
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(self.try_drivers(CallSafety::Once, |bmc| bmc.reset_bmc()))
+        self.reset_bmc_until(None)
+    }
+
+    fn reset_bmc_until(&self, until: Option<Instant>) -> BmcFuture<'_, Accepted> {
+        Box::pin(self.try_drivers(CallSafety::Once, move |bmc| bmc.reset_bmc_until(until)))
     }
 
     fn set_password(&self, password: SecretString) -> BmcFuture<'_, Accepted> {

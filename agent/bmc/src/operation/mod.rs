@@ -25,11 +25,13 @@ use crate::{
 };
 
 pub use crate::expected::{Expected, Mismatch, comparable, compare_earlier};
-pub use machine::{Operation, Proof, longer_limit, updates_limit};
+pub use machine::{
+    MOST_LATE, Operation, Proof, TOO_SLOW, UPDATES_COUNT_FOR, longer_limit, updates_limit,
+};
 pub use observation::{LastReading, Past, PowerObservation};
 pub use outcome::{Outcome, state_word};
 pub use proof::{LEAST_UPTIME, LONGEST_GAP, OffProof, Watch};
-pub use runner::{Hooks, Permit, Report, Signal, Stopped, run, run_since};
+pub use runner::{Hooks, Permit, Report, Signal, Stopped, is_held_back, run, run_since};
 
 /// The requested result, and its confirmation.
 ///
@@ -278,7 +280,8 @@ pub struct CallFailure {
     pub retry_after: Option<Duration>,
     /// Whether the command may have reached the BMC nevertheless.
     pub maybe_sent: bool,
-    /// Whether the command is known not to have reached the BMC; otherwise it counts as sent (F2).
+    /// Whether the command is known not to have reached the BMC, or to have been refused for its precondition; otherwise it
+    /// counts as sent (F2).
     pub not_sent: bool,
 }
 
@@ -297,7 +300,10 @@ impl CallFailure {
     fn is_answer(&self) -> bool {
         matches!(
             self.kind,
-            ErrorKind::Refused | ErrorKind::Unsupported | ErrorKind::Privilege
+            ErrorKind::Refused
+                | ErrorKind::Precondition
+                | ErrorKind::Unsupported
+                | ErrorKind::Privilege
         )
     }
 }
@@ -308,7 +314,8 @@ impl From<&BmcError> for CallFailure {
             kind: error.kind,
             retry_after: error.retry_after,
             maybe_sent: error.maybe_sent,
-            not_sent: error.not_sent && !error.maybe_sent,
+            not_sent: (error.not_sent || error.kind == ErrorKind::Precondition)
+                && !error.maybe_sent,
         }
     }
 }

@@ -258,7 +258,7 @@ pub fn run_since<'a, H: Hooks>(
 }
 
 /// Whether a driver kept a command back, as it does when its time is over.
-fn is_held_back(error: &BmcError) -> bool {
+pub fn is_held_back(error: &BmcError) -> bool {
     error.kind == ErrorKind::Busy && error.not_sent && !error.maybe_sent
 }
 

@@ -172,7 +172,7 @@ pub struct PduConfig {
     /// SNMP: the tables of the make. Redfish needs none.
     pub table: Option<PduTable>,
     /// Redfish: time limit for connecting, handshake included. SNMP: time limit of one request; a call sends
-    /// several requests, each up to three times.
+    /// several requests, and readings up to three times each.
     pub connect_timeout: Duration,
     /// Time limit for one call of [`Pdu`].
     pub call_timeout: Duration,

@@ -8,9 +8,13 @@ use super::{Observations, check, facts, is_silence, skipped};
 pub(super) fn credentials(seen: &Observations) -> Check {
     const NAME: &str = "credentials";
     let user = &seen.username;
+    let found = match seen.is_shared {
+        true => format!("authenticated as {user}, in the session of the agent"),
+        false => format!("authenticated as {user}"),
+    };
     match &seen.power {
         None => skipped(NAME, "the route comes first"),
-        Some(Ok(_)) => check(NAME, Verdict::Ok, format!("authenticated as {user}"), ""),
+        Some(Ok(_)) => check(NAME, Verdict::Ok, found, ""),
         Some(Err(error)) => match error.kind {
             ErrorKind::Authentication => check(
                 NAME,
@@ -25,9 +29,7 @@ pub(super) fn credentials(seen: &Observations) -> Check {
                 "mend the inventory",
             ),
             ErrorKind::Tls => skipped(NAME, "TLS comes first"),
-            ErrorKind::Privilege => {
-                check(NAME, Verdict::Ok, format!("authenticated as {user}"), "")
-            }
+            ErrorKind::Privilege => check(NAME, Verdict::Ok, found, ""),
             kind if is_silence(kind) => skipped(NAME, "no answer"),
             _ => skipped(NAME, "the power state comes first"),
         },

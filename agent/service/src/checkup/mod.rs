@@ -36,6 +36,8 @@ pub(crate) struct Observations {
     pub(crate) is_tls: bool,
     pub(crate) trust: Trust,
     pub(crate) username: String,
+    /// Whether it is read in the session that the agent uses for other calls too.
+    pub(crate) is_shared: bool,
     /// Addresses of its name, or why there are none.
     pub(crate) name: Result<Vec<IpAddr>, String>,
     /// An address that the configuration does not allow, and the networks that it allows.
@@ -50,6 +52,8 @@ pub(crate) struct Observations {
     pub(crate) expected: Expected,
     /// Where the expectation comes from that is not the inventory's.
     pub(crate) origin: Option<String>,
+    /// Whether that are earlier operations, which remember what Redfish has named only.
+    pub(crate) is_remembered: bool,
     /// Whether the inventory marks the system UUID of this BMC as identifying nothing.
     pub(crate) no_system_uuid: bool,
     /// Time of the agent's clock when the facts were read.

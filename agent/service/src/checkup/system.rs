@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rackhand_bmc::{
-    ErrorKind, Facts, IdentityMatch, Protocol, SystemIdentity, operation::Expected,
+    ErrorKind, Facts, IdentityMatch, PowerSource, Protocol, SystemIdentity, operation::Expected,
 };
 use rackhand_proto::v1::{Check, Verdict};
 
@@ -228,7 +228,12 @@ fn difference(
              is mended; if the UUID of this BMC is never that of its host, set system_uuid = \"none\"",
         ));
     }
-    let mismatch = seen.expected.mismatch(found)?;
+    let mismatch = match seen.protocol {
+        Protocol::Redfish if seen.is_remembered => {
+            seen.expected.mismatch_at(PowerSource::Redfish, found)?
+        }
+        Protocol::Redfish | Protocol::Ipmi => seen.expected.mismatch(found)?,
+    };
     let origin = seen.origin.as_deref().unwrap_or_default();
     Some((
         Verdict::Failed,

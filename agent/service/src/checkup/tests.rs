@@ -64,6 +64,8 @@ fn good(protocol: Protocol) -> Observations {
             ..Expected::default()
         },
         origin: None,
+        is_remembered: false,
+        is_shared: false,
         no_system_uuid: false,
         now: Timestamp::from_second(NOW).unwrap(),
     }

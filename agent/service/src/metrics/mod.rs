@@ -302,6 +302,7 @@ fn error_word(kind: ErrorKind) -> &'static str {
         ErrorKind::Busy => "busy",
         ErrorKind::Unsupported => "unsupported",
         ErrorKind::ButtonOnly => "button-only",
+        ErrorKind::Precondition => "precondition",
         ErrorKind::Refused => "refused",
         ErrorKind::Configuration => "configuration",
     }

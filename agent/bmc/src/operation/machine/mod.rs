@@ -23,7 +23,7 @@ use off_refusals::OffRefusals;
 use systems::Systems;
 use update_check::UpdateCheck;
 
-pub use update_check::{longer_limit, updates_limit};
+pub use update_check::{MOST_LATE, TOO_SLOW, UPDATES_COUNT_FOR, longer_limit, updates_limit};
 
 /// The current part of the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -37,7 +37,8 @@ impl Operation {
     /// it.
     pub(super) fn compare(&mut self, seen: &Observation) -> Sameness {
         let before = self.compare_past(seen);
-        if let Some(mismatch) = self.request.expected.mismatch(&seen.identity) {
+        let expected = &self.request.expected;
+        if let Some(mismatch) = expected.mismatch_at(seen.source, &seen.identity) {
             return Sameness::Other(mismatch);
         }
         match before {

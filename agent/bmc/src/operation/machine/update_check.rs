@@ -10,12 +10,14 @@ use crate::{
 };
 
 /// For how long an answer about the updates counts: an update that begins after it must not be cut.
-const COUNTS_FOR: Duration = Duration::from_secs(2);
+pub const UPDATES_COUNT_FOR: Duration = Duration::from_secs(2);
 /// For how long a BMC that gave no answer about them is not asked again.
 const SILENCE_COUNTS_FOR: Duration = Duration::from_secs(30);
 /// How often the same command is held back because the BMC took too long before it.
-const MOST_LATE: u32 = 2;
-const TOO_SLOW: &str = "the BMC takes longer than 2 s from its answer about updates to a command";
+pub const MOST_LATE: u32 = 2;
+/// Why it is not known whether an update runs when such a BMC gets its command.
+pub const TOO_SLOW: &str =
+    "the BMC takes longer than 2 s from its answer about updates to a command";
 /// Least time for a reading of the updates, and its limit at a BMC whatever it takes.
 const LEAST_LIMIT: Duration = Duration::from_secs(6);
 const MOST_LIMIT: Duration = Duration::from_secs(30);
@@ -51,7 +53,7 @@ struct Read {
 impl Read {
     fn counts_until(self) -> Duration {
         let counts_for = match self.is_answer {
-            true => COUNTS_FOR,
+            true => UPDATES_COUNT_FOR,
             false => SILENCE_COUNTS_FOR,
         };
         self.ended.saturating_add(counts_for)
@@ -100,7 +102,7 @@ impl UpdateCheck {
             read.is_answer && seen <= read.begun && read.begun <= seen.saturating_add(fresh)
         };
         match self.read.filter(follows) {
-            Some(read) if self.power_took > COUNTS_FOR => read.ended,
+            Some(read) if self.power_took > UPDATES_COUNT_FOR => read.ended,
             _ => seen,
         }
     }

@@ -302,6 +302,41 @@ fn f5_document_that_names_nothing_is_not_the_system_of_earlier_operations() {
 }
 
 #[test]
+fn f5_sister_board_with_the_stated_uuid_is_not_the_system_of_earlier_operations() {
+    let text = |text: &str| (text != "-").then(|| text.to_owned());
+    let said = |uuid, serial| Expected {
+        system_uuid: text(uuid),
+        serial: text(serial),
+        earlier: Some(of(On, (A, "S1")).unwrap().identity),
+        ..Expected::default()
+    };
+    let ended = |source, expected: &Expected, serial| {
+        let mut op = Operation::new(OperationRequest {
+            expected: expected.clone(),
+            ..off()
+        });
+        let seen = of(On, (A, serial)).map(|seen| Observation { source, ..seen });
+        op.read(s(0), s(0), seen);
+        op.next(s(0))
+    };
+    for (expected, serial, is_it) in [
+        (said(A, "-"), "S1", true),
+        (said(A, "-"), "-", true),
+        (said(A, "-"), "To be filled by O.E.M.", true),
+        (said(A, "-"), "S2", false),
+        // Who states the serial number says that the host was replaced.
+        (said(A, "S2"), "S2", true),
+    ] {
+        let next = ended(PowerSource::Redfish, &expected, serial);
+        let is_refused = matches!(next, Next::Done(Outcome::IdentityMismatch(_)));
+        assert_eq!(is_refused, !is_it, "{expected:?} {serial}: {next:?}");
+    }
+    // IPMI may have the serial number of a board where Redfish has that of the host.
+    let next = ended(PowerSource::Ipmi, &said(A, "-"), "board-1");
+    assert_eq!(next, Next::Send(PowerCommand::Off));
+}
+
+#[test]
 fn f5_serial_numbers_of_two_protocols_are_not_compared() {
     let by =
         |source, serial, state| of(state, (A, serial)).map(|seen| Observation { source, ..seen });

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     OutletCommand, OutletId, OutletReading, Pdu,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Acceptance, Accepted, Bmc, BmcError, BmcFuture, ErrorKind, PowerCommand, PowerReading,
-    PowerSource, SystemIdentity,
+    PowerSource, SystemIdentity, bmc::in_time, expected::Expected,
 };
 
 /// An outlet that feeds a host.
@@ -214,9 +214,11 @@ impl HostOutlets {
 
     /// Switches all outlets off, all PDUs in parallel. Every outlet gets its command, even after another has
     /// failed: the host loses as many feeds as possible.
-    async fn switch_off(&self) -> Result<Accepted, BmcError> {
+    /// No first one is sent after `until`.
+    async fn switch_off(&self, until: Option<Instant>) -> Result<Accepted, BmcError> {
         self.read().await?;
         self.check_systems().await?;
+        in_time(&self.address, until)?;
         let mut calls = JoinSet::new();
         for (index, feed) in self.feeds.iter().enumerate() {
             let feed = Arc::clone(feed);
@@ -340,9 +342,18 @@ impl Bmc for HostOutlets {
     }
 
     fn command(&self, command: PowerCommand) -> BmcFuture<'_, Accepted> {
+        self.command_until(command, Expected::default(), None)
+    }
+
+    fn command_until(
+        &self,
+        command: PowerCommand,
+        _expected: Expected,
+        until: Option<Instant>,
+    ) -> BmcFuture<'_, Accepted> {
         Box::pin(async move {
             match command {
-                PowerCommand::Off => self.switch_off().await,
+                PowerCommand::Off => self.switch_off(until).await,
                 PowerCommand::On => self.switch_on().await,
                 PowerCommand::SoftOff
                 | PowerCommand::Reset

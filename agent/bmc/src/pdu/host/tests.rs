@@ -15,6 +15,8 @@ struct World {
     outlets: BTreeMap<OutletId, (OutletState, Option<f64>)>,
     /// The kind of error of every call, if any.
     read_fails: Option<ErrorKind>,
+    /// How long a reading takes.
+    slow: Duration,
     switch_fails: Option<ErrorKind>,
     /// Outlets that accept a command and ignore it.
     stuck: Vec<OutletId>,
@@ -51,6 +53,8 @@ impl Pdu for FakePdu {
 
     fn read<'a>(&'a self, outlets: &'a [OutletId]) -> BmcFuture<'a, Vec<OutletReading>> {
         Box::pin(async move {
+            let slow = self.world.lock().unwrap().slow;
+            tokio::time::sleep(slow).await;
             let world = self.world.lock().unwrap();
             self.fail(world.read_fails)?;
             let read = |id: &OutletId| {
@@ -310,4 +314,17 @@ fn wrong_lists_of_outlets_are_refused() {
         assert_eq!(refused.kind, ErrorKind::Configuration);
         assert!(refused.message.contains(part), "{refused}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outlets_that_take_too_long_to_be_read_are_not_switched_off() {
+    let rack = rack();
+    rack.a.world.lock().unwrap().slow = Duration::from_secs(3);
+    let soon = Some(Instant::now() + Duration::from_secs(2));
+    let off = |until| (rack.host).command_until(PowerCommand::Off, Expected::default(), until);
+    let error = off(soon).await.unwrap_err();
+    assert!(error.not_sent && error.kind == ErrorKind::Busy, "{error}");
+    assert_eq!(rack.taken(), Vec::<String>::new());
+    off(None).await.unwrap();
+    assert_eq!(rack.taken().len(), 3);
 }

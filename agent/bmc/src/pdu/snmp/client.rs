@@ -28,7 +28,8 @@ use crate::{
 
 /// Maximum number of outlets of a PDU, with the others of its chain.
 const MAX_OUTLETS: usize = 512;
-/// How often an unanswered request is repeated. All of them are idempotent.
+/// How often an unanswered reading is repeated. A command is not: the operation sends the next one, after another look at
+/// what may have changed meanwhile.
 const REPEATS: u32 = 2;
 
 /// Which credentials a request needs.
@@ -107,8 +108,11 @@ impl SnmpPdu {
     }
 
     async fn open(&self, access: Access) -> Result<Client, BmcError> {
-        let retry = Retry::fixed(REPEATS, Duration::ZERO)
-            .map_err(|why| self.error(ErrorKind::Configuration, why.to_string()))?;
+        let retry = match access {
+            Access::Read => Retry::fixed(REPEATS, Duration::ZERO)
+                .map_err(|why| self.error(ErrorKind::Configuration, why.to_string()))?,
+            Access::Write => Retry::none(),
+        };
         // A response to a read must contain exactly the requested objects. Some agents answer a command with
         // another value.
         let shape = match access {
@@ -332,5 +336,61 @@ impl fmt::Debug for SnmpPdu {
         f.debug_struct("SnmpPdu")
             .field("address", &self.address)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    };
+
+    use tokio::net::UdpSocket;
+
+    use super::*;
+    use crate::pdu::PduTable;
+
+    /// The requests that a PDU gets that answers none.
+    async fn requests(access: Access) -> (u32, BmcError) {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let count = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&count);
+        let server = tokio::spawn(async move {
+            let mut bytes = [0; 2048];
+            while socket.recv(&mut bytes).await.is_ok() {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let credentials = PduCredentials::Community {
+            read: "public".into(),
+            write: None,
+        };
+        let address = format!("snmp://127.0.0.1:{port}").parse().unwrap();
+        let mut config = PduConfig::new(address, credentials);
+        config.table = Some(PduTable::ApcRpdu2);
+        config.connect_timeout = Duration::from_millis(100);
+        let pdu = SnmpPdu::new(config).unwrap();
+        let oid = Oid::from_slice(pdu.table.state);
+        let error = pdu
+            .with(access, "asking", async |client| match access {
+                Access::Read => client.get(&oid).await.map(|_| ()),
+                Access::Write => client.set(&oid, Value::Integer(2)).await.map(|_| ()),
+            })
+            .await
+            .unwrap_err();
+        server.abort();
+        (count.load(Ordering::SeqCst), error)
+    }
+
+    #[tokio::test]
+    async fn unanswered_command_is_not_repeated_inside_a_call_and_a_reading_is() {
+        let (commands, error) = requests(Access::Write).await;
+        assert_eq!(commands, 1);
+        assert!(error.maybe_sent, "{error}");
+        let (readings, error) = requests(Access::Read).await;
+        assert_eq!(readings, REPEATS + 1);
+        assert!(!error.maybe_sent, "{error}");
     }
 }

@@ -161,7 +161,13 @@ impl Bmc for Redfish {
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
-        self.bounded(|this, call| async move { manager::reset(this.writer(&call)).await })
+        self.reset_bmc_until(None)
+    }
+
+    fn reset_bmc_until(&self, until: Option<Instant>) -> BmcFuture<'_, Accepted> {
+        self.bounded(
+            move |this, call| async move { manager::reset(this.writer(&call), until).await },
+        )
     }
 
     fn set_password(&self, password: SecretString) -> BmcFuture<'_, Accepted> {

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     Accepted, BmcError, ErrorKind, PowerCommand, PowerState, StateBefore,
-    bmc::in_time,
     redfish::{
         protocol::{document::System, response::Answer},
         vendor::{self, Meaning},
@@ -76,8 +75,9 @@ pub(super) async fn send(writer: Writer<'_>, plan: Plan) -> Result<Accepted, Bmc
     };
     let target = reader.resolve(&reset.target)?;
     let body = json!({ "ResetType": word });
-    in_time(reader.reporter().bmc(), until)?;
-    let answer = turn.act(&target, &body, found.etag.as_deref()).await?;
+    let answer = turn
+        .act(&target, &body, found.etag.as_deref(), until)
+        .await?;
     // A task may take long; a hard off does not wait for that of a soft off.
     drop(turn);
     let before = is_just_read.then_some(StateBefore {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::resources::{Reader, Writer};
 use crate::{
@@ -91,7 +92,11 @@ pub(super) async fn least_uptime(reader: Reader<'_>) -> Result<Duration, BmcErro
     least.ok_or_else(|| reader.error(ErrorKind::Unsupported, NO_MANAGER))
 }
 
-pub(super) async fn reset(writer: Writer<'_>) -> Result<Accepted, BmcError> {
+/// Restarts the only manager. Nothing is sent after `until`.
+pub(super) async fn reset(
+    writer: Writer<'_>,
+    until: Option<Instant>,
+) -> Result<Accepted, BmcError> {
     let reader = writer.reader();
     let link = only(reader).await?;
     let body = reader.follow(&link, "reading the manager").await?;
@@ -104,7 +109,7 @@ pub(super) async fn reset(writer: Writer<'_>) -> Result<Accepted, BmcError> {
     let target = reader.resolve(&reset.target)?;
     let turn = writer.turn().await;
     let body = json!({ "ResetType": word });
-    let answer = turn.act(&target, &body, None).await?;
+    let answer = turn.act(&target, &body, None, until).await?;
     drop(turn);
     // The task is not polled, because the BMC that would respond is restarting.
     let answer = match answer.status {

@@ -118,7 +118,7 @@ async fn action_that_needs_a_precondition_is_sent_with_one() {
         bmc.world(|world| world.root = root);
         let client = bmc.client();
         let error = client.off().await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Busy, "{error}");
+        assert_eq!(error.kind, ErrorKind::Precondition, "{error}");
         assert!(!error.maybe_sent && !error.not_sent, "{error}");
         client.off().await.unwrap();
         client.off().await.unwrap();
@@ -141,7 +141,7 @@ async fn reset_that_needs_a_precondition_is_not_sent_again() {
     let bmc = acting("\"1\"", "\"1\"", 412).await;
     let client = bmc.client();
     let error = client.command(PowerCommand::Reset).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+    assert_eq!(error.kind, ErrorKind::Precondition, "{error}");
     assert_eq!(bmc.count("POST", RESET), 1);
     // Whoever asks again gets it through.
     client.command(PowerCommand::Reset).await.unwrap();

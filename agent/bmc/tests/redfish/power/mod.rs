@@ -6,4 +6,5 @@ mod commands;
 mod readings;
 mod refusals;
 mod repeats;
+mod stand_in;
 mod tasks;

@@ -1,7 +1,10 @@
 //! Reset of the BMC itself.
 
+use std::time::Duration;
+
 use rackhand_bmc::ErrorKind;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::bmc::{RESET, Reply, TestBmc};
 
@@ -85,4 +88,26 @@ async fn bmc_reset_is_not_retried_and_its_task_not_polled() {
     let bmc = managed(&[], task).await;
     assert_eq!(bmc.client().reset_bmc().await.unwrap().answer, "202");
     assert_eq!(bmc.count("GET", "/redfish/v1/task"), 0);
+}
+
+#[tokio::test]
+async fn bmc_that_shows_its_manager_too_late_is_not_reset() {
+    let slow = Duration::from_millis(300);
+    let bmc = TestBmc::with(move |seen, world| {
+        let manager = world.documents.get(MANAGER)?;
+        let is_manager = seen.is("GET", MANAGER);
+        is_manager.then(|| Reply::json(200, manager).late(slow))
+    })
+    .await;
+    bmc.add_to_system(&json!({"Links": {"ManagedBy": [{"@odata.id": MANAGER}]}}));
+    bmc.put(
+        MANAGER,
+        json!({"Actions": {"#Manager.Reset": {"target": TARGET}}}),
+    );
+    let client = bmc.client();
+    let until = Some(Instant::now() + slow / 2);
+    let error = client.reset_bmc_until(until).await.unwrap_err();
+    assert!(error.not_sent && error.kind == ErrorKind::Busy, "{error}");
+    assert_eq!(bmc.count("GET", MANAGER), 1);
+    assert_eq!(bmc.count("POST", TARGET), 0);
 }

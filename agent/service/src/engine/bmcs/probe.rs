@@ -1,6 +1,6 @@
 //! Collection of the facts about one host for a diagnosis.
 //!
-//! Owns: the order of the checks, and its own clients, which are closed at the end. Must never:
+//! Owns: the order of the checks, and the clients that nothing else uses, which are closed at the end. Must never:
 //! connect to a BMC outside of the allowed networks, repeat a password that was rejected recently, or
 //! delay a power operation.
 
@@ -49,6 +49,7 @@ pub(super) async fn check(
     for way in ways {
         let mut seen = first_look(&way, &target.config, &expected).await;
         seen.origin.clone_from(&origin);
+        seen.is_remembered = remembered.is_some();
         if seen.forbidden.is_none() && seen.name.is_ok() && !matches!(seen.tcp, Some(Err(_))) {
             look(&way, &queue, until, &mut seen).await;
         }
@@ -100,6 +101,7 @@ async fn first_look(way: &DriverClient, config: &Config, expected: &Expected) ->
         is_tls: address.is_tls(),
         trust: way.spec.trust.clone(),
         username: way.spec.username.clone(),
+        is_shared: way.is_shared,
         name,
         forbidden,
         tcp,
@@ -109,6 +111,7 @@ async fn first_look(way: &DriverClient, config: &Config, expected: &Expected) ->
         updates: None,
         expected: expected.clone(),
         origin: None,
+        is_remembered: false,
         no_system_uuid: way.spec.ignore_system_uuid,
         now: Timestamp::now(),
     }

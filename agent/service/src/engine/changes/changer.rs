@@ -8,7 +8,7 @@ use rackhand_agent_core::{
 };
 use rackhand_bmc::{
     Accepted, Bmc, BmcError, BmcFuture, ErrorKind,
-    operation::{Expected, longer_limit, updates_limit},
+    operation::{Expected, is_held_back},
 };
 use rackhand_proto::v1;
 use tokio::time::{Instant, timeout};
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tracing::warn;
 
-use super::{Change, MIN_CALL_TIME, OneCall, Work};
+use super::{Change, MIN_CALL_TIME, OneCall, Work, updates::Updates};
 use crate::{
     convert::failure_to_proto,
     engine::{
@@ -66,7 +66,10 @@ impl Changer {
     ) -> Result<Result<Accepted, BmcError>, Status> {
         let work = OneCall(call);
         if self.stop.is_cancelled() {
-            return self.apply(target, MIN_CALL_TIME, change, None, &work).await;
+            let expected = Expected::default();
+            let until = Instant::now() + MIN_CALL_TIME;
+            let updates = Updates::new(&self.clients, target, &expected, until);
+            return self.apply(change, None, &work, updates).await;
         }
         self.change(target, limit, change, &work).await
     }
@@ -171,7 +174,8 @@ impl Changer {
                             target.host, mismatch.what, mismatch.found, mismatch.expected
                         )));
                     }
-                    if let Some(mismatch) = expected.mismatch(&reading.identity) {
+                    if let Some(mismatch) = expected.mismatch_at(reading.source, &reading.identity)
+                    {
                         let origin = remembered.map(|system| system.origin());
                         return Err(Status::failed_precondition(format!(
                             "host {}: its BMC reports {mismatch}; nothing was changed; {}",
@@ -182,66 +186,14 @@ impl Changer {
                 }
             }
         }
-        let mut unknown = None;
+        let mut updates = Updates::new(&self.clients, target, &expected, begun + limit);
         if work.ends_updates() {
-            let left = limit.saturating_sub(begun.elapsed()).max(MIN_CALL_TIME);
-            unknown = self.updates_unknown(target, left, &expected).await?;
+            updates.read().await.map_err(Status::failed_precondition)?;
         }
         if change.is_abandoned() {
             return Ok(Err(caller_gone(target)));
         }
-        let left = limit.saturating_sub(begun.elapsed()).max(MIN_CALL_TIME);
-        let made = self.apply(target, left, change, overrode, work).await?;
-        Ok(made.map(|accepted| match unknown {
-            Some(why) => Accepted {
-                answer: format!(
-                    "{}; whether firmware is being updated was not known: {why}",
-                    accepted.answer
-                ),
-                ..accepted
-            },
-            None => accepted,
-        }))
-    }
-
-    /// Why it is not known whether firmware is being updated; `None`: it is known, or this BMC never reports it.
-    ///
-    /// # Errors
-    /// An update runs.
-    async fn updates_unknown(
-        &self,
-        target: &Target,
-        left: Duration,
-        expected: &Expected,
-    ) -> Result<Option<String>, Status> {
-        let until = Instant::now() + left;
-        let third = || until.saturating_duration_since(Instant::now()) / 3;
-        // How fast the BMC is now, as before a power-off.
-        let begun = Instant::now();
-        let _ = timeout(third(), self.clients.read_now(target, expected)).await;
-        let limit = updates_limit(begun.elapsed()).min(third());
-        let asked = Instant::now();
-        let mut found = self.clients.firmware_updates(target, limit).await;
-        let longer = found.as_ref().ok();
-        let longer = longer.and_then(|found| longer_limit(limit, asked.elapsed(), found));
-        if let Some(longer) = longer
-            .map(|longer| longer.min(third()))
-            .filter(|longer| *longer > limit)
-        {
-            found = self.clients.firmware_updates(target, longer).await;
-        }
-        match found {
-            Ok(updates) => match updates.running() {
-                Some(update) => Err(Status::failed_precondition(format!(
-                    "host {}: firmware is being updated: {update}; nothing was changed. Wait for its end, or ask \
-                     again with --during-firmware-update",
-                    target.host
-                ))),
-                None => Ok(updates.unknown()),
-            },
-            Err(error) if error.kind == ErrorKind::Unsupported => Ok(None),
-            Err(error) => Ok(Some(error.message)),
-        }
+        self.apply(change, overrode, work, updates).await
     }
 
     /// Records the change and its caller in the journal, makes it, and records the result.
@@ -250,12 +202,12 @@ impl Changer {
     /// The outer error: the journal could not record the change, and nothing was changed.
     async fn apply(
         &self,
-        target: &Target,
-        limit: Duration,
         change: &Change,
         overrode: Option<String>,
         work: &impl Work,
+        updates: Updates<'_>,
     ) -> Result<Result<Accepted, BmcError>, Status> {
+        let target = updates.target;
         let id = match change.operation_id() {
             Some(id) => id.to_owned(),
             None => format!("{}-{}", change.action, uuid::Uuid::new_v4()),
@@ -277,13 +229,45 @@ impl Changer {
         };
         let written = self.journal.begin_change(record).await;
         written.map_err(|error| journal_status(&error))?;
-        let result = work.run(&self.clients, target, limit).await;
+        let result = self.make(change, work, updates).await;
         let outcome = outcome_of_change(target, change, &result);
         if let Err(error) = self.journal.finish(id, wall_clock(), outcome).await {
             self.metrics.journal_error();
             warn!(host = %target.host, %error, "cannot record the outcome of the change");
         }
         Ok(result)
+    }
+
+    /// Makes the change. One that the BMC was too slow for is made after another reading of the updates.
+    async fn make(
+        &self,
+        change: &Change,
+        work: &impl Work,
+        mut updates: Updates<'_>,
+    ) -> Result<Accepted, BmcError> {
+        let target = updates.target;
+        loop {
+            let until = updates.counts_until();
+            let left = updates.left().max(MIN_CALL_TIME);
+            let result = work.run(&self.clients, target, left, until).await;
+            match result {
+                Err(error)
+                    if until.is_some() && is_held_back(&error) && !updates.left().is_zero() => {}
+                result => return result.map(|accepted| updates.told(accepted)),
+            }
+            updates.was_late();
+            let refused = updates.read().await.err();
+            let nothing_sent = |error| BmcError {
+                not_sent: true,
+                ..error
+            };
+            if let Some(why) = refused {
+                return Err(nothing_sent(fault(target, ErrorKind::Refused, why)));
+            }
+            if change.is_abandoned() {
+                return Err(nothing_sent(caller_gone(target)));
+            }
+        }
     }
 
     async fn held(&self, at: Host, owner: &str) -> Result<Option<Hold>, Status> {
@@ -349,7 +333,7 @@ fn outcome_of_change(
     v1::Outcome {
         code: code.into(),
         message,
-        commands_sent: 1,
+        commands_sent: u32::from(!result.as_ref().is_err_and(|error| error.not_sent)),
         failure,
         ..v1::Outcome::default()
     }

@@ -7,11 +7,12 @@
 mod changer;
 mod identify_timer;
 mod known;
+mod updates;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use rackhand_bmc::{Accepted, Bmc, BmcError, BmcFuture, operation::DuringUpdate};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tracing::{info, warn};
@@ -81,12 +82,14 @@ type ChangeResult = Result<Result<Accepted, BmcError>, Status>;
 
 /// The work of a change at the BMC.
 pub(crate) trait Work: Send + Sync + 'static {
-    /// Carries the change out within `limit`. The caller has exclusive use of the BMC and has recorded the change.
+    /// Carries the change out within `limit`. The caller has exclusive use of the BMC and has recorded the change. Work
+    /// that [ends updates](Self::ends_updates) sends nothing after `until`.
     fn run<'a>(
         &'a self,
         clients: &'a Clients,
         target: &'a Target,
         limit: Duration,
+        until: Option<Instant>,
     ) -> WorkFuture<'a>;
 
     /// Whether the BMC must first report the identity of the host, read with the password of the configuration.
@@ -116,6 +119,7 @@ where
         clients: &'a Clients,
         target: &'a Target,
         limit: Duration,
+        _until: Option<Instant>,
     ) -> WorkFuture<'a> {
         Box::pin(clients.ask(target, limit, CallKind::Change, &self.0))
     }
@@ -133,8 +137,11 @@ impl Work for ResetBmc {
         clients: &'a Clients,
         target: &'a Target,
         limit: Duration,
+        until: Option<Instant>,
     ) -> WorkFuture<'a> {
-        Box::pin(clients.ask(target, limit, CallKind::Change, |bmc| bmc.reset_bmc()))
+        Box::pin(clients.ask(target, limit, CallKind::Change, move |bmc| {
+            bmc.reset_bmc_until(until)
+        }))
     }
 
     fn ends_updates(&self) -> bool {

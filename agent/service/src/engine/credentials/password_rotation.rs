@@ -37,6 +37,7 @@ impl Work for Rotate {
         clients: &'a Clients,
         target: &'a Target,
         limit: Duration,
+        _until: Option<Instant>,
     ) -> WorkFuture<'a> {
         let rotation = HostRotation {
             clients,

@@ -18,7 +18,7 @@ use rackhand_bmc::{
     pdu::{Pdu, PduConfig, PduCredentials},
 };
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use super::pdu::{FakePdu, FakePduClient};
 
@@ -52,6 +52,10 @@ pub(crate) struct FakeBmc {
     pub(crate) updates_unread: Mutex<Option<&'static str>>,
     /// Uptime of the BMC; `None`: the BMC does not report it.
     pub(crate) uptime: Mutex<Option<Duration>>,
+    /// How long it takes to show its manager.
+    pub(crate) manager_delay: Mutex<Duration>,
+    /// An update that waits begins while the manager is shown.
+    pub(crate) flashes_meanwhile: AtomicBool,
     /// It refuses a power-off of a host that is off as already off.
     pub(crate) refuses_as_off: Mutex<bool>,
     /// Every received command.
@@ -63,6 +67,8 @@ pub(crate) struct FakeBmc {
     pub(crate) ons: AtomicU32,
     pub(crate) reads: watch::Sender<u32>,
     pub(crate) closed: AtomicU32,
+    /// Number of clients, each with a session of its own.
+    pub(crate) clients: AtomicU32,
     pub(crate) boot: Mutex<BootOverride>,
     /// Every received change other than power.
     pub(crate) changes: Mutex<Vec<String>>,
@@ -104,6 +110,8 @@ impl FakeBmc {
             flashes_later: AtomicBool::new(false),
             updates_limits: Mutex::default(),
             updates_unread: Mutex::new(None),
+            manager_delay: Mutex::default(),
+            flashes_meanwhile: AtomicBool::default(),
             uptime: Mutex::new(Some(Duration::from_secs(86_400))),
             refuses_as_off: Mutex::new(false),
             log: Mutex::default(),
@@ -113,6 +121,7 @@ impl FakeBmc {
             ons: AtomicU32::new(0),
             reads: watch::channel(0).0,
             closed: AtomicU32::new(0),
+            clients: AtomicU32::default(),
             boot: Mutex::new(BootOverride {
                 device: BootDevice::Normal,
                 persistence: BootPersistence::Once,
@@ -262,6 +271,7 @@ impl Driver for FakeRack {
         let system = address.rsplit_once("/Systems/").map(|(_, id)| id);
         let system = system.and_then(|id| id.parse().ok()).unwrap_or(1);
         let last = last.max(system);
+        self.bmcs[last - 1].clients.fetch_add(1, Ordering::SeqCst);
         Ok(Arc::new(FakeClient {
             address: spec.address.to_string(),
             username: spec.username.clone(),
@@ -504,6 +514,23 @@ impl Bmc for FakeClient {
     }
 
     fn reset_bmc(&self) -> BmcFuture<'_, Accepted> {
-        Box::pin(async { Ok(self.bmc.change("BMC reset".into()).await) })
+        self.reset_bmc_until(None)
+    }
+
+    fn reset_bmc_until(&self, until: Option<Instant>) -> BmcFuture<'_, Accepted> {
+        Box::pin(async move {
+            let delay = *self.bmc.manager_delay.lock().unwrap();
+            tokio::time::sleep(delay).await;
+            if self.bmc.flashes_meanwhile.load(Ordering::SeqCst) {
+                self.bmc.flashes_later.store(false, Ordering::SeqCst);
+            }
+            if until.is_some_and(|until| Instant::now() > until) {
+                return Err(BmcError {
+                    not_sent: true,
+                    ..self.error(ErrorKind::Busy, "too late", false)
+                });
+            }
+            Ok(self.bmc.change("BMC reset".into()).await)
+        })
     }
 }

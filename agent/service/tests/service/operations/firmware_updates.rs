@@ -289,3 +289,41 @@ async fn slow_bmc_has_more_time_for_its_updates_before_it_is_reset() {
     assert!(limits[2] > s(3) && limits[2] <= s(5), "{limits:?}");
     drop(agent);
 }
+
+#[tokio::test]
+async fn update_that_begins_while_a_slow_bmc_shows_its_manager_is_not_ended_by_a_reset() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let bmc = site.bmcs.of(1);
+    flash(&site, UpdatePhase::Running);
+    *bmc.manager_delay.lock().unwrap() = Duration::from_millis(2300);
+    bmc.flashes_later.store(true, Ordering::SeqCst);
+    bmc.flashes_meanwhile.store(true, Ordering::SeqCst);
+    let mut operator = site.local().await;
+    let reset = || v1::ResetBmcRequest {
+        target: target("node-1"),
+        timeout: Some(duration_to_proto(Duration::from_secs(60))),
+        ..v1::ResetBmcRequest::default()
+    };
+    let done = operator.reset_bmc(reset()).await.unwrap().into_inner();
+    let Some(Reset::Failure(failure)) = done.result else {
+        panic!("{done:?}")
+    };
+    for said in ["BIOS", "nothing was changed", "--during-firmware-update"] {
+        assert!(failure.message.contains(said), "{failure:?}");
+    }
+    assert_eq!(bmc.changes(), Vec::<String>::new());
+
+    // A BMC that always takes so long is reset all the same, and nobody is told that no update ran.
+    bmc.flashes_meanwhile.store(false, Ordering::SeqCst);
+    bmc.flashes_later.store(true, Ordering::SeqCst);
+    bmc.updates_limits.lock().unwrap().clear();
+    let done = operator.reset_bmc(reset()).await.unwrap().into_inner();
+    let Some(Reset::Changed(changed)) = done.result else {
+        panic!("{done:?}")
+    };
+    assert!(changed.answer.contains("not known"), "{changed:?}");
+    assert_eq!(bmc.changes(), ["BMC reset"]);
+    assert_eq!(bmc.updates_limits.lock().unwrap().len(), 3);
+    drop(agent);
+}

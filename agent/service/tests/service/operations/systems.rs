@@ -1,5 +1,7 @@
 //! F5: which system the BMC of an operation manages, where nothing but earlier operations tells.
 
+use std::sync::atomic::Ordering;
+
 use crate::kit::*;
 use rackhand_bmc::{PowerState, SystemIdentity};
 use rackhand_proto::v1::{self, FailureKind, OutcomeCode};
@@ -140,5 +142,95 @@ async fn f5_first_operation_knows_the_system_that_was_read_before_it() {
     let refused = outcome(&mut client, "d").await;
     assert_eq!(refused.code(), OutcomeCode::IdentityMismatch, "{refused:?}");
     assert!(refused.message.contains("operation c of "), "{refused:?}");
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn f5_sister_board_behind_the_address_is_noticed_after_a_restart_although_its_uuid_is_as_stated()
+ {
+    const SHARED: &str = "4c4c4544-0042-3510-8054-c2c04f4e4e32";
+    let site = Site::new(1);
+    let bmc = site.bmcs.of(1);
+    let is = |serial: &str| {
+        *bmc.identity.lock().unwrap() = SystemIdentity {
+            system_uuid: Some(SHARED.to_owned()),
+            ..system(serial)
+        };
+    };
+    // As the controller states it: the UUID that the Node reports.
+    let stating = |request: v1::BeginRequest, serial: &str| v1::BeginRequest {
+        expect: Some(v1::SystemIdentity {
+            system_uuid: SHARED.to_owned(),
+            serial: serial.to_owned(),
+            ..v1::SystemIdentity::default()
+        }),
+        ..request
+    };
+    is("SN-1");
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    begin(&mut client, stating(off("a", "node-1"), ""))
+        .await
+        .unwrap();
+    let first = outcome(&mut client, "a").await;
+    assert_eq!(first.code(), OutcomeCode::Confirmed, "{first:?}");
+    agent.shutdown().await;
+
+    is("SN-2");
+    bmc.set(PowerState::On);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    begin(&mut client, stating(off("b", "node-1"), ""))
+        .await
+        .unwrap();
+    let refused = outcome(&mut client, "b").await;
+    assert_eq!(refused.code(), OutcomeCode::IdentityMismatch, "{refused:?}");
+    for said in ["SN-1", "SN-2", "operation a of ", "serial"] {
+        assert!(refused.message.contains(said), "{}", refused.message);
+    }
+    assert_eq!(bmc.commands(), (1, 0));
+    // The host was replaced by one with the same UUID, and the caller says so.
+    begin(&mut client, stating(off("c", "node-1"), "SN-2"))
+        .await
+        .unwrap();
+    let meant = outcome(&mut client, "c").await;
+    assert_eq!(meant.code(), OutcomeCode::Confirmed, "{meant:?}");
+    agent.shutdown().await;
+}
+
+#[tokio::test]
+async fn check_of_a_host_opens_no_second_session() {
+    let site = Site::new(1);
+    let agent = site.start().await;
+    let mut client = site.local().await;
+    let bmc = site.bmcs.of(1);
+    let counts = || {
+        let of = |count: &std::sync::atomic::AtomicU32| count.load(Ordering::SeqCst);
+        (of(&bmc.clients), of(&bmc.closed))
+    };
+    let mut check = async |found: &str| {
+        let request = v1::CheckHostRequest {
+            target: target("node-1"),
+            ..v1::CheckHostRequest::default()
+        };
+        let checks = client.check_host(request).await.unwrap().into_inner();
+        let credentials = checks.checks.into_iter();
+        let credentials = credentials
+            .into_iter()
+            .find(|check| check.check == "credentials")
+            .unwrap();
+        assert!(credentials.found.ends_with(found), "{credentials:?}");
+    };
+    // Without a client of its own the agent has none afterwards.
+    check("authenticated as ops").await;
+    assert_eq!(counts(), (1, 1));
+    let request = v1::ReadPowerRequest {
+        target: target("node-1"),
+        ..v1::ReadPowerRequest::default()
+    };
+    site.local().await.read_power(request).await.unwrap();
+    assert_eq!(counts(), (2, 1));
+    check("in the session of the agent").await;
+    assert_eq!(counts(), (2, 1));
     agent.shutdown().await;
 }

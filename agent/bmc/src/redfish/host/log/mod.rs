@@ -244,7 +244,7 @@ pub(super) async fn clear(writer: Writer<'_>) -> Result<Accepted, BmcError> {
     })?;
     let target = reader.resolve(&clear.target)?;
     let turn = writer.turn().await;
-    let answer = turn.act(&target, &json!({}), None).await?;
+    let answer = turn.act(&target, &json!({}), None, None).await?;
     drop(turn);
     let answer = writer.changed(DOING, &answer).await?;
     Ok(Accepted::taken("ClearLog", answer))

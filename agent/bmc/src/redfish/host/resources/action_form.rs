@@ -15,6 +15,8 @@ const MOMENT: Duration = Duration::from_secs(60);
 pub(super) enum NotYet {
     /// It needs a precondition (RFC 9110, 13.2.1; RFC 6585, 3).
     NeedsCondition,
+    /// It had a precondition, which the BMC refuses.
+    RefusesCondition,
     /// It was denied, which some BMCs do to a correct account for a moment.
     Denied,
 }
@@ -51,7 +53,10 @@ impl ActionForm {
         .contains(&answer.status);
         if needs_condition {
             self.needs_condition = !answer.had_condition;
-            return self.needs_condition.then_some(NotYet::NeedsCondition);
+            return Some(match answer.had_condition {
+                true => NotYet::RefusesCondition,
+                false => NotYet::NeedsCondition,
+            });
         }
         if !answer.is_denial {
             self.denied_at = None;
@@ -93,7 +98,8 @@ mod tests {
             assert!(form.needs_condition());
             assert_eq!(form.answered(s(1), answer(StatusCode::OK, true)), None);
             assert!(form.needs_condition());
-            assert_eq!(form.answered(s(2), answer(status, true)), None);
+            let refused = form.answered(s(2), answer(status, true));
+            assert_eq!(refused, Some(NotYet::RefusesCondition));
             assert!(!form.needs_condition(), "a BMC that rejects every one");
         }
     }

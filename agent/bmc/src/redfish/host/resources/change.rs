@@ -5,7 +5,7 @@
 
 use reqwest::{StatusCode, header::HeaderValue};
 use serde_json::Value;
-use tokio::sync::MutexGuard;
+use tokio::{sync::MutexGuard, time::Instant};
 use url::Url;
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     BmcError, ErrorKind,
+    bmc::in_time,
     redfish::{
         Timeouts,
         protocol::{
@@ -101,14 +102,15 @@ pub(in crate::redfish::host) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Sends an action once, in the form that the BMC has shown to need. `Busy`: it was not taken in this form, and may be
-    /// in the next call; what may have changed meanwhile is for the caller to look at. A command that is sent once is
-    /// refused instead.
+    /// Sends an action once, in the form that the BMC has shown to need. `Precondition` and `Busy`: it was not taken in this
+    /// form, and may be in the next call; what may have changed meanwhile is for the caller to look at.
+    /// Nothing is sent after `until`.
     pub(in crate::redfish::host) async fn act(
         &self,
         target: &Url,
         body: &Value,
         etag: Option<&str>,
+        until: Option<Instant>,
     ) -> Result<Answer, BmcError> {
         let Reader { resources, call } = self.writer.reader;
         // A login that fails is none of the command.
@@ -123,6 +125,8 @@ impl Turn<'_> {
         };
         let change = Change::action(target, body).on_condition(condition.header());
         let may_repeat = change.may_repeat();
+        // A login and the service root may have taken long.
+        in_time(resources.reporter().bmc(), until)?;
         call.command_is_sent();
         let answer = resources.access.change(change).await?;
         if !answer.status.is_success() {
@@ -147,13 +151,13 @@ impl Turn<'_> {
         match not_yet {
             None => Ok(answer),
             Some(NotYet::NeedsCondition) => {
-                let kind = match may_repeat {
-                    true => ErrorKind::Busy,
-                    false => ErrorKind::Refused,
-                };
                 let why =
                     "the BMC takes commands with a precondition only; not taken yet, ask again";
-                error(kind, None, why)
+                error(ErrorKind::Precondition, None, why)
+            }
+            Some(NotYet::RefusesCondition) => {
+                let why = "the BMC refuses the precondition of this command; not taken, ask again";
+                error(ErrorKind::Precondition, None, why)
             }
             Some(NotYet::Denied) => {
                 let wait = Some(self.writer.timeouts.denied);

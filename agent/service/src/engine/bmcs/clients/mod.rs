@@ -113,11 +113,15 @@ pub(crate) struct DriverClient {
     /// in the allowed networks.
     pub(crate) found: Result<Vec<IpAddr>, String>,
     pub(crate) bmc: Result<Arc<dyn Bmc>, BmcError>,
+    /// Whether the agent uses it, and its session, for other calls too.
+    pub(crate) is_shared: bool,
 }
 
 impl DriverClient {
     pub(crate) async fn close(self) {
-        if let Ok(bmc) = self.bmc {
+        if let Ok(bmc) = self.bmc
+            && !self.is_shared
+        {
             close(bmc).await;
         }
     }
@@ -407,29 +411,60 @@ impl Clients {
             .map_err(|error| fault(address, error.to_string()))?
     }
 
-    /// A client for each driver of the BMC, for a diagnosis. A password that was rejected recently
-    /// is not tried again.
+    /// A client for each driver of the BMC, for a diagnosis: the one that the agent has, because a BMC may have as few as
+    /// four sessions. A password that was rejected recently is not tried again.
     pub(crate) async fn ways(&self, target: &Target) -> Result<Vec<DriverClient>, BmcError> {
-        let specs = specs(target).await?;
+        let mut specs = specs(target).await?;
         let refused = self
             .rejected
             .check(&target.key, |known| *known == specs)
             .err();
-        let mut ways = Vec::with_capacity(specs.len());
-        for mut spec in specs {
+        let mut names = Vec::with_capacity(specs.len());
+        for spec in &mut specs {
             let limit = spec.connect_timeout;
             let found = self.resolver.addresses(&spec.address.host(), limit).await;
             if let Ok(ips) = &found {
                 spec.resolved.clone_from(ips);
             }
-            let bmc = match (&refused, &found) {
-                (Some(error), _) => Err(error.clone()),
-                (None, Err(why)) => Err(fault(&spec.address, why.clone())),
-                (None, Ok(_)) => self.connect(&spec.address, vec![spec.clone()]).await,
+            names.push(found);
+        }
+        let mut shared = self.in_use(target, &specs).into_iter();
+        let mut ways = Vec::with_capacity(specs.len());
+        for (spec, found) in specs.into_iter().zip(names) {
+            let known = shared.next();
+            let is_shared = known.is_some() && refused.is_none() && found.is_ok();
+            let bmc = match (&refused, &found, known) {
+                (Some(error), ..) => Err(error.clone()),
+                (None, Err(why), _) => Err(fault(&spec.address, why.clone())),
+                (None, Ok(_), Some(known)) => Ok(known),
+                (None, Ok(_), None) => self.connect(&spec.address, vec![spec.clone()]).await,
             };
-            ways.push(DriverClient { spec, found, bmc });
+            ways.push(DriverClient {
+                spec,
+                found,
+                bmc,
+                is_shared,
+            });
         }
         Ok(ways)
+    }
+
+    /// The drivers of the client that other calls use with these settings; empty: there is none.
+    fn in_use(&self, target: &Target, specs: &[BmcSpec]) -> Vec<Arc<dyn Bmc>> {
+        let mut cache = self.cache.lock();
+        let Some(entry) = cache.get_mut(&target.key) else {
+            return Vec::new();
+        };
+        if entry.specs != specs {
+            return Vec::new();
+        }
+        entry.used = Instant::now();
+        let drivers = entry.bmc.drivers();
+        match (drivers.len(), specs.len()) {
+            (0, 1) => vec![entry.bmc.clone()],
+            (has, needs) if has == needs => drivers,
+            _ => Vec::new(),
+        }
     }
 
     /// Closes idle clients, or all of them at the end.

@@ -508,6 +508,15 @@ impl Bmc for HostOutlets<'_> {
         self.outlets.command(command)
     }
 
+    fn command_until(
+        &self,
+        command: PowerCommand,
+        expected: Expected,
+        until: Option<Instant>,
+    ) -> BmcFuture<'_, Accepted> {
+        self.outlets.command_until(command, expected, until)
+    }
+
     fn firmware_updates(&self, limit: Duration) -> BmcFuture<'_, FirmwareUpdates> {
         Box::pin(async move {
             let begun = Instant::now();
