@@ -261,8 +261,8 @@ async fn rewritten_record_asks_for_no_tracking_of_its_fields() {
     fixture.objects.change(STATE, &tracked);
     let mut engine = fixture.engine();
     turn(&mut engine).await;
-    let now = clock::monotonic_now();
-    let recorded = engine.record(&state(Step::PoweringOn), &Reason::PowerOnRunning, now);
+    let (on, now) = (state(Step::PoweringOn), clock::monotonic_now());
+    let recorded = engine.record(&on, &Reason::PowerOnRunning, now);
     assert!(recorded.await.is_ok());
     // One empty entry is what the API server takes for this.
     let written = fixture.objects.get(STATE).unwrap();
