@@ -69,6 +69,9 @@ def report(options, rounds, where):
     say(f"| {options.hosts} hosts in {options.racks} racks | {' | '.join(names)} |")
     say("|---|---:|---:|")
 
+    def kib(value):
+        return f"{value / options.hosts / 1024:.1f} KiB"
+
     def row(name, value):
         say(f"| {name} | {' | '.join(value(r) for r in rounds)} |")
 
@@ -80,6 +83,7 @@ def report(options, rounds, where):
     row("controller: CPU for one host", lambda r: f"{1000 * r['cpu'] / options.hosts:.0f} ms")
     row("controller: resident before", lambda r: f"{r['idle_kib'] / 1024:.1f} MiB")
     row("controller: peak so far (VmHWM)", lambda r: f"{r['peak_kib'] / 1024:.1f} MiB")
+    row("API server: CPU", lambda r: f"{r['api_server_cpu']:.1f} s")
     row("agents: CPU of all", lambda r: f"{r['agents_cpu']:.1f} s")
     row("agents: peak of the largest", lambda r: f"{r['agent_peak_kib'] / 1024:.1f} MiB")
     row("all calls, for one host", lambda r: f"{(r['management'] + r['workload']) / options.hosts:.1f}")
@@ -89,7 +93,11 @@ def report(options, rounds, where):
         row(f"- {name}, for one host", lambda r, name=name: f"{of_ours(r['calls'])[name] / options.hosts:.2f}")
     for name in sorted(set().union(*(r["writes"] for r in rounds))):
         row(f"- write: {name}, for one host", lambda r, name=name: f"{r['writes'].get(name, 0) / options.hosts:.2f}")
-    row("bytes read (GET and LIST), for one host", lambda r: f"{r['bytes_read'] / options.hosts / 1024:.1f} KiB")
+    row("bytes read (GET and LIST), for one host", lambda r: kib(sum(r["bytes_read"].values())))
+    for name in sorted(set().union(*(r["bytes_read"] for r in rounds))):
+        # What is less than a hundredth of it is left out.
+        if any(r["bytes_read"].get(name, 0) * 100 >= sum(r["bytes_read"].values()) for r in rounds):
+            row(f"- bytes: {name}, for one host", lambda r, name=name: kib(r["bytes_read"].get(name, 0)))
     say("\nTime in each step, live hosts, half / 99 % / all within:\n")
     say(f"| step | {' | '.join(names)} |")
     say("|---|---:|---:|")

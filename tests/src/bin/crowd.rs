@@ -101,6 +101,7 @@ fn line(round: &Round, idle_kib: u64, writes: &BTreeMap<String, u64>) -> Value {
         "workload": round.calls.workload,
         "calls": round.calls.by_kind,
         "bytes_read": round.calls.bytes_read,
+        "api_server_cpu": round.api_server.cpu.as_secs_f64(),
         "writes": writes,
     })
 }

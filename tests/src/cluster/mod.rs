@@ -187,7 +187,8 @@ impl ControlPlane {
         Audit::read(&self.dir.join("audit.log"))
     }
 
-    fn server(&self, server: Server) -> &Mutex<Process> {
+    /// The process of a server.
+    pub(crate) fn server(&self, server: Server) -> &Mutex<Process> {
         match server {
             Server::Etcd => &self.etcd,
             Server::ApiServer => &self.api_server,

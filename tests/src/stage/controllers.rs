@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 
 use super::{END, SYSTEM, Stage, Usage, faults};
 use crate::{
-    cluster::ControlPlane,
+    cluster::{ControlPlane, Server},
     pki::CertSpec,
     process::{Process, free_port},
 };
@@ -195,6 +195,14 @@ impl Stage {
             all.now_kib = all.now_kib.max(one.now_kib);
         }
         Ok(all)
+    }
+
+    /// Resource usage of the API server so far.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn usage_of_api_server(&self) -> Result<Usage> {
+        Usage::of(&self.plane.server(Server::ApiServer).lock())
     }
 
     /// Exit status of a controller; `None` if it has not ended.

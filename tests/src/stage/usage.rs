@@ -84,21 +84,19 @@ pub struct ApiCalls {
     pub workload: u64,
     /// Calls of all clients by verb and resource.
     pub by_kind: BTreeMap<String, u64>,
-    /// Bytes of the responses to GET and LIST, of all clients.
-    pub bytes_read: u64,
+    /// Bytes of the responses to GET and LIST of all clients, by verb and resource.
+    pub bytes_read: BTreeMap<String, u64>,
 }
 
 impl ApiCalls {
     /// The calls since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
-        let old = |kind: &String| before.by_kind.get(kind).copied().unwrap_or(0);
-        let by_kind = self.by_kind.iter().map(|(k, n)| (k.clone(), n - old(k)));
         Self {
             management: self.management - before.management,
             workload: self.workload - before.workload,
-            by_kind: by_kind.filter(|(_, n)| *n > 0).collect(),
-            bytes_read: self.bytes_read - before.bytes_read,
+            by_kind: grown(&self.by_kind, &before.by_kind),
+            bytes_read: grown(&self.bytes_read, &before.bytes_read),
         }
     }
 
@@ -119,20 +117,31 @@ impl ApiCalls {
                     Some(WORKLOAD | LEASES) => calls.workload += count,
                     _ => {}
                 }
-            } else if line.starts_with("apiserver_request_total{") {
-                let (verb, resource) = (label("verb"), label("resource"));
-                let kind = format!(
-                    "{} {}",
-                    verb.unwrap_or_default(),
-                    resource.unwrap_or_default()
-                );
-                *calls.by_kind.entry(kind).or_default() += count;
-            } else if line.starts_with("apiserver_response_sizes_sum{") {
-                calls.bytes_read += count;
             }
+            let by_kind = if line.starts_with("apiserver_request_total{") {
+                &mut calls.by_kind
+            } else if line.starts_with("apiserver_response_sizes_sum{") {
+                &mut calls.bytes_read
+            } else {
+                continue;
+            };
+            let (verb, resource) = (label("verb"), label("resource"));
+            let (verb, resource) = (verb.unwrap_or_default(), resource.unwrap_or_default());
+            let kind = match label("subresource").unwrap_or_default() {
+                "" => format!("{verb} {resource}"),
+                part => format!("{verb} {resource}/{part}"),
+            };
+            *by_kind.entry(kind).or_default() += count;
         }
         calls
     }
+}
+
+/// What has grown between two readings of counters.
+fn grown(after: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let old = |kind: &String| before.get(kind).copied().unwrap_or(0);
+    let grown = after.iter().map(|(k, n)| (k.clone(), n - old(k)));
+    grown.filter(|(_, n)| *n > 0).collect()
 }
 
 impl Stage {
@@ -159,13 +168,18 @@ apiserver_flowcontrol_dispatched_requests_total{flow_schema=\"system-leader-elec
 apiserver_flowcontrol_dispatched_requests_total{flow_schema=\"exempt\",priority_level=\"exempt\"} 99
 apiserver_request_total{code=\"200\",resource=\"nodes\",verb=\"GET\"} 5
 apiserver_request_total{code=\"404\",resource=\"nodes\",verb=\"GET\"} 1e+03
+apiserver_request_total{code=\"200\",resource=\"nodes\",subresource=\"status\",verb=\"PATCH\"} 7
 apiserver_response_sizes_sum{resource=\"nodes\",verb=\"GET\"} 2048
 apiserver_response_sizes_sum{resource=\"pods\",verb=\"LIST\"} 52
 ";
         let calls = ApiCalls::read(text);
         assert_eq!((calls.management, calls.workload), (12, 7));
-        assert_eq!(calls.bytes_read, 2100);
+        let bytes = [("GET nodes", 2048), ("LIST pods", 52)];
+        let bytes = bytes.map(|(kind, bytes)| (kind.to_owned(), bytes));
+        assert_eq!(calls.bytes_read, bytes.into());
         assert_eq!(calls.by_kind["GET nodes"], 1005);
-        assert!(calls.since(&calls).by_kind.is_empty());
+        assert_eq!(calls.by_kind["PATCH nodes/status"], 7);
+        let none = calls.since(&calls);
+        assert!(none.by_kind.is_empty() && none.bytes_read.is_empty());
     }
 }

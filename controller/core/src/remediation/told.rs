@@ -11,9 +11,13 @@ use jiff::Timestamp;
 
 use super::{Note, OffEvidence, Reason, State, Step};
 
-/// Longest time for which a remediation waits in a step that the copy in its object does not show. With many hosts at once,
-/// a step that rests on readings alone takes several seconds.
+/// Longest time for which a single remediation waits in a step that the copy in its object does not show.
 const COPY_DELAY: Duration = Duration::from_secs(10);
+/// By how much each further remediation prolongs it. With many hosts at once the API server is what a step waits for, and
+/// the copies would be a part of that.
+const COPY_DELAY_FOR_EACH: Duration = Duration::from_millis(40);
+/// Longest time for any number of remediations.
+const LONGEST_COPY_DELAY: Duration = Duration::from_secs(60);
 
 /// Whether this is an Event. What only tells of a step that nobody acts on is none.
 #[must_use]
@@ -79,20 +83,28 @@ pub fn is_passed_at_once(
 }
 
 /// When the copy of a state that was recorded without it is written, if the remediation still waits in its step then
-/// for nobody; `None`: now. `waits_since`: the time of the first wait since the record.
+/// for nobody; `None`: now. `waits_since`: the time of the first wait since the record; `unfinished`: how many
+/// remediations are.
 #[must_use]
 pub fn copy_is_due_at(
     state: &State,
     reason: &Reason,
+    unfinished: usize,
     waits_since: Timestamp,
     now: Timestamp,
 ) -> Option<Timestamp> {
     if reason.is_blocked() || state.step.is_terminal() {
         return None;
     }
-    let due = waits_since.checked_add(COPY_DELAY).ok()?;
+    let due = waits_since.checked_add(copy_delay(unfinished)).ok()?;
     // A time ahead is from before the clock was set back.
     (waits_since <= now && now < due).then_some(due)
+}
+
+fn copy_delay(unfinished: usize) -> Duration {
+    let others = u32::try_from(unfinished.saturating_sub(1)).unwrap_or(u32::MAX);
+    let longer = COPY_DELAY_FOR_EACH.saturating_mul(others);
+    COPY_DELAY.saturating_add(longer).min(LONGEST_COPY_DELAY)
 }
 
 /// Whether the history of the host is written in a step; the end is always written. Another leader continues it, and
@@ -226,7 +238,7 @@ mod tests {
     fn l1_copy_follows_after_a_moment_and_at_once_where_somebody_has_to_act() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let draining = mk_off(Step::Draining);
-        let due = |reason: &Reason, now| copy_is_due_at(&draining, reason, at(10), at(now));
+        let due = |reason: &Reason, now| copy_is_due_at(&draining, reason, 1, at(10), at(now));
         let pods = Reason::Draining("pods".into());
         assert_eq!(due(&pods, 10), Some(at(20)));
         assert_eq!(due(&pods, 19), Some(at(20)));
@@ -237,8 +249,23 @@ mod tests {
         assert_eq!(due(&blocked, 10), None);
         let end = mk_off(Step::Succeeded);
         assert_eq!(
-            copy_is_due_at(&end, &Reason::Recovered, at(10), at(10)),
+            copy_is_due_at(&end, &Reason::Recovered, 1, at(10), at(10)),
             None
         );
+    }
+
+    #[test]
+    fn l1_copies_of_many_remediations_follow_later_and_within_a_minute() {
+        for (unfinished, seconds) in [
+            (0, 10),
+            (1, 10),
+            (26, 11),
+            (1001, 50),
+            (1251, 60),
+            (usize::MAX, 60),
+        ] {
+            let expected = Duration::from_secs(seconds);
+            assert_eq!(copy_delay(unfinished), expected, "{unfinished}");
+        }
     }
 }

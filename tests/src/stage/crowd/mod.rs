@@ -88,6 +88,8 @@ pub struct Round {
     pub controller: Usage,
     /// Resource usage of the agents until then.
     pub agents: Usage,
+    /// Resource usage of the API server until then.
+    pub api_server: Usage,
 }
 
 impl Round {
@@ -215,6 +217,7 @@ impl<'a> Crowd<'a> {
         let calls = self.stage.api_calls().await?;
         let controller = self.stage.usage_of_controller(&self.controller)?;
         let agents = self.stage.usage_of_agents()?;
+        let api_server = self.stage.usage_of_api_server()?;
         let begun = Instant::now();
         self.each(|name| self.stage.create_remediation(name, &self.machines[name]))
             .await?;
@@ -233,6 +236,7 @@ impl<'a> Crowd<'a> {
                 controller,
             ),
             agents: spent(self.stage.usage_of_agents()?, agents),
+            api_server: spent(self.stage.usage_of_api_server()?, api_server),
             dead: dead.clone(),
         };
         self.until("dead BMCs are reported", |name, track| {

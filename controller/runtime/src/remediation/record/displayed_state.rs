@@ -57,11 +57,13 @@ impl RecordedStatus {
     }
 
     /// When the copy of this state and reason is due while the remediation waits, if the state was recorded without it, or
-    /// the object shows a reason that usually passes at once; `None`: now, or the object has one.
+    /// the object shows a reason that usually passes at once; `None`: now, or the object has one. `unfinished`: how many
+    /// remediations are.
     pub(super) fn copy_is_due_at(
         &mut self,
         state: Option<&State>,
         reason: &Reason,
+        unfinished: usize,
         now: Timestamp,
     ) -> Option<Timestamp> {
         // A process that has just started tells what it does.
@@ -70,7 +72,7 @@ impl RecordedStatus {
         let passes = shown.is_some_and(|shown| shown.label == Reason::Tainting.label());
         let state = state.filter(|state| passes || self.copied.as_ref() != Some(state))?;
         let since = *self.waits_since.get_or_insert(now);
-        copy_is_due_at(state, reason, since, now)
+        copy_is_due_at(state, reason, unfinished, since, now)
     }
 }
 

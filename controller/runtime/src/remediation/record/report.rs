@@ -106,7 +106,8 @@ impl StateRecorder {
         if old.as_ref() == Some(&new) && self.recorded.is_copied(state.as_ref()) {
             return Ok(None);
         }
-        let due = self.recorded.copy_is_due_at(state.as_ref(), reason, now);
+        let unfinished = scope.context.metrics.unfinished();
+        let due = (self.recorded).copy_is_due_at(state.as_ref(), reason, unfinished, now);
         if due.is_some() && !new.overdue {
             return Ok(due);
         }

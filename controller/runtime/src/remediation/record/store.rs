@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::{
     Api, Client, ResourceExt,
     api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
@@ -189,6 +190,13 @@ impl RecordStore {
     }
 }
 
+/// Makes the API server forget who manages which field, and no longer track it for this object. Only the leading controller
+/// writes it, replaces it whole, and is refused where it has changed (F7), so that nothing asks for that, and tracking
+/// takes a part of each write that grows with the state.
+fn untracked() -> Option<Vec<ManagedFieldsEntry>> {
+    Some(vec![ManagedFieldsEntry::default()])
+}
+
 /// The RemediationState with these changes; without a current one, a new one.
 ///
 /// # Errors
@@ -204,7 +212,7 @@ fn changed(
     if let Some(current) = current {
         object.types = current.types.clone();
         object.metadata = current.metadata.clone();
-        object.metadata.managed_fields = None;
+        object.metadata.managed_fields = untracked();
         let fields = spec_of(current).and_then(Value::as_object);
         let is_kept = |field: &str| change.iter().all(|(changed, _)| *changed != field);
         let fields = fields.into_iter().flatten();

@@ -125,6 +125,11 @@ pub async fn removed(w: &World) -> Result<()> {
     w.stage.wait_step("cut-1", "Draining").await?;
 
     let record = w.stage.recorded("cut-1").await?;
+    let managers = record.metadata.managed_fields.as_deref();
+    ensure!(
+        managers.unwrap_or_default().is_empty(),
+        "{managers:?} are tracked"
+    );
     let damaged = json!({ "step": "Levitating" });
     w.stage.replace_recorded("cut-1", damaged).await?;
     w.touch("cut-1").await?;

@@ -252,3 +252,20 @@ async fn record_says_what_it_belongs_to_and_is_not_backed_up() {
     let label = object.labels().get("velero.io/exclude-from-backup");
     assert_eq!(label.map(String::as_str), Some("true"));
 }
+
+#[tokio::test]
+async fn rewritten_record_asks_for_no_tracking_of_its_fields() {
+    let fixture = Fixture::new(&state(Step::Draining)).await;
+    let tracked =
+        json!({ "metadata": { "managedFields": [{ "manager": "rackhand-controller" }] } });
+    fixture.objects.change(STATE, &tracked);
+    let mut engine = fixture.engine();
+    turn(&mut engine).await;
+    let (on, now) = (state(Step::PoweringOn), clock::monotonic_now());
+    let recorded = engine.record(&on, &Reason::PowerOnRunning, now);
+    assert!(recorded.await.is_ok());
+    // One empty entry is what the API server takes for this.
+    let written = fixture.objects.get(STATE).unwrap();
+    assert_eq!(written["metadata"]["managedFields"], json!([{}]));
+    assert_eq!(written["spec"]["state"]["step"], "PoweringOn");
+}
