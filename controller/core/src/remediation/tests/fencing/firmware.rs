@@ -21,6 +21,14 @@ fn mk_checked() -> Observation {
     o
 }
 
+/// The same, of a host that is held.
+fn mk_checked_and_held() -> Observation {
+    Observation {
+        bmh: mk_held().bmh,
+        ..mk_checked()
+    }
+}
+
 /// Pending, after an update was seen before the hold.
 fn mk_waiting(o: &mut Observation) -> State {
     running(o, 0, 10);
@@ -128,10 +136,7 @@ fn approval_or_policy_reaches_the_agent() {
 
 #[test]
 fn host_under_its_taint_is_switched_off_whatever_its_bmc_reports() {
-    let o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let o = mk_checked_and_held();
     let mut s = mk_state(Step::PoweringOff);
     s.attempt.taint = Some(TaintOwner::Us);
     let off = does(&o, &s, 0);
@@ -149,10 +154,7 @@ fn host_under_its_taint_is_switched_off_whatever_its_bmc_reports() {
 
 #[test]
 fn refusal_of_the_agent_takes_back_what_was_begun() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let mut s = mk_state(Step::PoweringOff);
     s.agent_holds = true;
     let id = operation_id(UID, &s);
@@ -231,10 +233,7 @@ fn recovery_after_a_power_off_was_taken_back_ends_the_hold_at_the_agent() {
 
 #[test]
 fn f6_power_off_after_one_that_was_taken_back_is_a_first_one_again() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let grace = |o: &Observation, s: &State| match does(o, s, 5) {
         Command::PowerOff { command_after, .. } => command_after,
         other => panic!("{other:?}"),
@@ -383,10 +382,7 @@ fn mk_interrupted_off(o: &mut Observation) -> State {
 
 #[test]
 fn update_after_a_command_keeps_the_hold_and_costs_no_try() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let before = operation_id(UID, &mk_state(Step::PoweringOff));
     let mut s = mk_interrupted_off(&mut o);
     assert!(s.agent_holds && s.failure.is_none());
@@ -422,10 +418,7 @@ fn update_after_a_command_keeps_the_hold_and_costs_no_try() {
 
 #[test]
 fn refusal_after_a_shutdown_was_asked_for_keeps_the_hold() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let mut s = mk_state(Step::PoweringOff);
     s.agent_holds = true;
     s.attempt.soft_off = true;
@@ -445,10 +438,7 @@ fn refusal_after_a_shutdown_was_asked_for_keeps_the_hold() {
 
 #[test]
 fn shutdown_that_an_update_refused_was_not_asked_for() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     policy(&mut o).soft_off_timeout = secs(60);
     let mut s = mk_state(Step::ShuttingDown);
     s.agent_holds = true;
@@ -466,10 +456,7 @@ fn shutdown_that_an_update_refused_was_not_asked_for() {
 
 #[test]
 fn person_or_policy_ends_the_wait_after_a_command() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let s = mk_interrupted_off(&mut o);
     o.approved = true;
     assert!(matches!(
@@ -493,10 +480,7 @@ fn person_or_policy_ends_the_wait_after_a_command() {
 
 #[test]
 fn remediation_withdrawn_while_it_waits_switches_the_host_on_again() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let s = mk_interrupted_off(&mut o);
     o.object.deleting = true;
     let (s, _) = writes(&o, &s, 6);
@@ -505,10 +489,7 @@ fn remediation_withdrawn_while_it_waits_switches_the_host_on_again() {
 
 #[test]
 fn off_with_unknown_updates_is_said_and_recorded() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let mut s = mk_state(Step::PoweringOff);
     s.agent_holds = true;
     let why = "tasks: not read in time";
