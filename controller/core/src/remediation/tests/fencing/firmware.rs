@@ -41,6 +41,26 @@ fn mk_waiting(o: &mut Observation) -> State {
     s
 }
 
+/// The next command is a power-off, sent although an update runs or not.
+fn sends_off(o: &Observation, s: &State, now: i64, although_updating: bool) {
+    let command = does(o, s, now);
+    assert!(
+        matches!(command, Command::PowerOff { during_update, .. } if during_update == although_updating),
+        "{command:?}"
+    );
+}
+
+/// An operation that an update kept from sending anything.
+fn mk_refused_for_update(percent: u8) -> OperationView {
+    OperationView::Finished {
+        outcome: OperationOutcome::FirmwareUpdate {
+            update: mk_update(percent),
+            why: "firmware is being updated".into(),
+        },
+        commands_sent: 0,
+    }
+}
+
 #[test]
 fn updates_are_read_before_the_hold_is_set() {
     let mut o = mk_checked();
@@ -158,24 +178,12 @@ fn refusal_of_the_agent_takes_back_what_was_begun() {
     let mut s = mk_state(Step::PoweringOff);
     s.agent_holds = true;
     let id = operation_id(UID, &s);
-    o.operation = Some(OperationView::Finished {
-        outcome: OperationOutcome::FirmwareUpdate {
-            update: mk_update(1),
-            why: "firmware is being updated".into(),
-        },
-        commands_sent: 0,
-    });
+    o.operation = Some(mk_refused_for_update(1));
     assert_eq!(does(&o, &s, 5), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
     o.operation = None;
     // The key is gone; the outcome is still that of the operation.
-    o.operation = Some(OperationView::Finished {
-        outcome: OperationOutcome::FirmwareUpdate {
-            update: mk_update(1),
-            why: "firmware is being updated".into(),
-        },
-        commands_sent: 0,
-    });
+    o.operation = Some(mk_refused_for_update(1));
     let (s, reason) = writes(&o, &s, 7);
     assert_eq!(
         (s.step, reason.label()),
@@ -407,13 +415,7 @@ fn update_after_a_command_keeps_the_hold_and_costs_no_try() {
     reads(&mut o, 700, UpdateStatus::Idle);
     s = writes(&o, &s, 700).0;
     assert_eq!(s.attempt.update, None);
-    assert!(matches!(
-        does(&o, &s, 701),
-        Command::PowerOff {
-            during_update: false,
-            ..
-        }
-    ));
+    sends_off(&o, &s, 701, false);
 }
 
 #[test]
@@ -422,13 +424,7 @@ fn refusal_after_a_shutdown_was_asked_for_keeps_the_hold() {
     let mut s = mk_state(Step::PoweringOff);
     s.agent_holds = true;
     s.attempt.soft_off = true;
-    o.operation = Some(OperationView::Finished {
-        outcome: OperationOutcome::FirmwareUpdate {
-            update: mk_update(1),
-            why: "firmware is being updated".into(),
-        },
-        commands_sent: 0,
-    });
+    o.operation = Some(mk_refused_for_update(1));
     let (s, reason) = writes(&o, &s, 5);
     assert_eq!(
         (s.step, reason.label()),
@@ -443,13 +439,7 @@ fn shutdown_that_an_update_refused_was_not_asked_for() {
     let mut s = mk_state(Step::ShuttingDown);
     s.agent_holds = true;
     s.attempt.soft_off = true;
-    o.operation = Some(OperationView::Finished {
-        outcome: OperationOutcome::FirmwareUpdate {
-            update: mk_update(1),
-            why: "firmware is being updated".into(),
-        },
-        commands_sent: 0,
-    });
+    o.operation = Some(mk_refused_for_update(1));
     let (s, _) = writes(&o, &s, 5);
     assert_eq!((s.step, s.attempt.soft_off), (Step::PoweringOff, false));
 }
@@ -459,23 +449,11 @@ fn person_or_policy_ends_the_wait_after_a_command() {
     let mut o = mk_checked_and_held();
     let s = mk_interrupted_off(&mut o);
     o.approved = true;
-    assert!(matches!(
-        does(&o, &s, 35),
-        Command::PowerOff {
-            during_update: true,
-            ..
-        }
-    ));
+    sends_off(&o, &s, 35, true);
     o.approved = false;
     o.update_rules.proceed_after = Some(secs(60));
     assert_eq!(does(&o, &s, 35), Command::ReadUpdates);
-    assert!(matches!(
-        does(&o, &s, 65),
-        Command::PowerOff {
-            during_update: true,
-            ..
-        }
-    ));
+    sends_off(&o, &s, 65, true);
 }
 
 #[test]
