@@ -61,7 +61,7 @@ async fn make_role(server: &AdmissionServer, name: &str, of: (&str, &str)) -> Re
             "verbs": ["get", "create", "update", "patch", "delete"],
         }],
     });
-    apply(&server.client, role).await
+    apply(&server.client, role).await.map(drop)
 }
 
 /// Gives a user a role in the namespace `default`.
@@ -74,7 +74,7 @@ async fn bind_role(server: &AdmissionServer, user: &str, role: &str) -> Result<(
         },
         "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
     });
-    apply(&server.client, binding).await
+    apply(&server.client, binding).await.map(drop)
 }
 
 async fn accounts(server: &AdmissionServer) -> Result<()> {

@@ -44,7 +44,7 @@ async fn forbid(w: &World, name: &str, allowed: &str, message: &str) -> Result<(
         "spec": { "policyName": name, "validationActions": ["Deny"] },
     });
     apply(&w.stage.client, policy).await?;
-    apply(&w.stage.client, binding).await
+    apply(&w.stage.client, binding).await.map(drop)
 }
 
 /// Waits until the Machine cannot be given this value of the mark.
@@ -121,7 +121,7 @@ async fn left(w: &World, host: &str) -> Result<()> {
     for part in ["nobody frees this Machine", "remove the annotation"] {
         ensure!(message.contains(part), "{part} is missing in {message}");
     }
-    let machine = machines.get(host).await?;
+    let machine = w.stage.machines().get(host).await?;
     ensure!(machine.annotations().contains_key(SKIP), "it is not marked");
     wait_until("a warning", LONG, || async {
         let events = w.stage.events(host).await?;
