@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, ffi::OsString};
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, parser::ValueSource};
-use rackhand_runtime::ShownSettings;
+use rackhand_runtime::{SettingsError, ShownSettings};
 
 use crate::args::Args;
 
@@ -48,12 +48,12 @@ pub(crate) fn adopt(
     own: Args,
     matches: &ArgMatches,
     line: &[OsString],
-    shown: Result<ShownSettings, String>,
+    shown: Result<ShownSettings, SettingsError>,
 ) -> (Args, String) {
     let own_ones = |why: String| format!("those of this command line: {why}");
     let shown = match shown {
         Ok(shown) => shown,
-        Err(why) => return (own, own_ones(why)),
+        Err(error) => return (own, own_ones(error.to_string())),
     };
     let (mut taken, mut kept) = (Vec::new(), Vec::new());
     for id in DECIDING {

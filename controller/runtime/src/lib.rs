@@ -29,7 +29,8 @@ mod store;
 pub use agents::AgentConnector;
 pub use bmc_watch::signals::without_signals;
 pub use cli::controller_client::{
-    ControllerAddress, ControllerTrust, PageProxy, ProxyError, explain_by_leader,
+    ControllerAddress, ControllerClientError, ControllerTrust, PageProxy, ProxyError,
+    explain_by_leader,
 };
 pub use cli::preflight::preflight;
 pub use cli::rehearse::{AssumedUpdate, RecordError, RehearsalInput, Rehearsed, record, rehearse};
@@ -45,8 +46,8 @@ pub use rackhand_core::signals::{Signal, UnknownSignal};
 pub use rackhand_core::values::duration::time_span;
 pub use run::{Connections, run, run_over};
 pub use serve::explain::{
-    CheckGroup, CheckSubject, ExplainError, RemediationKind, ShownSettings, Subject, View,
-    explain_cluster, explain_files, settings_of_cluster, settings_of_files,
+    CheckGroup, CheckSubject, ExplainError, RemediationKind, SettingsError, ShownSettings, Subject,
+    View, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };
 pub use store::api::{ClientError, FIELD_MANAGER};
 pub use store::host_evidence::evidence_of_api;

@@ -13,9 +13,9 @@ use anyhow::Context;
 use clap::ArgMatches;
 use jiff::Timestamp;
 use rackhand_runtime::{
-    CheckGroup, CheckSubject, Config, ControllerAddress, RemediationKind, ShownSettings, Subject,
-    View, explain_by_leader, explain_cluster, explain_files, settings_of_cluster,
-    settings_of_files,
+    CheckGroup, CheckSubject, Config, ControllerAddress, RemediationKind, SettingsError,
+    ShownSettings, Subject, View, explain_by_leader, explain_cluster, explain_files,
+    settings_of_cluster, settings_of_files,
 };
 
 use crate::{
@@ -156,7 +156,7 @@ impl CommandLine<'_> {
         self.adopt(settings_of_files(files))
     }
 
-    fn adopt(self, shown: Result<ShownSettings, String>) -> (Config, String) {
+    fn adopt(self, shown: Result<ShownSettings, SettingsError>) -> (Config, String) {
         let (args, words) = settings::adopt(self.args, self.matches, self.line, shown);
         (args.config(), words)
     }

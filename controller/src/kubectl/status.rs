@@ -134,7 +134,6 @@ pub(super) async fn read(
         is_unserved.then(|| one_line(&objects::none_served(&[kind])))
     };
     let mut unread = Unread::default();
-    unread.agents.extend(unserved(objects::RACK_AGENT));
     let agents = objects::list(client, objects::RACK_AGENT).await;
     let agents = told(agents, &mut unread.agents)?.unwrap_or_default();
     let mut checks = Vec::new();
@@ -148,7 +147,6 @@ pub(super) async fn read(
         checks.extend(listed.iter().map(|object| check(object, kind.kind)));
     }
     let mut remediations = Vec::new();
-    (unread.remediations).extend(unserved(objects::POWER_REMEDIATION));
     for kind in [objects::POWER_REMEDIATION, objects::METAL3_REMEDIATION] {
         let listed = objects::list(client, kind).await;
         let listed = told(listed, &mut unread.remediations)?;
@@ -164,13 +162,14 @@ pub(super) async fn read(
         .into_iter()
         .flatten()
     {
-        // What is not served is said once for all kinds.
-        let is_said = |problem: &String| problem == why || why.contains("does not serve");
-        if !problems.iter().any(is_said) {
+        if !problems.contains(why) {
             problems.push(why.clone());
         }
     }
     problems.dedup();
+    // What is not served is among the problems already, once for all kinds.
+    (unread.agents).splice(0..0, unserved(objects::RACK_AGENT));
+    (unread.remediations).splice(0..0, unserved(objects::POWER_REMEDIATION));
     (status.problems, status.unread) = (problems, unread);
     status.agents = agents.iter().map(agent).collect();
     status.checks = checks;

@@ -11,26 +11,49 @@ use rackhand_core::values::duration::ago;
 /// Characters of a termination message that are shown, from its end.
 const LONGEST_MESSAGE: usize = 400;
 
-/// The Pod that holds the Lease, whose identity is `POD_UNIQUE`; otherwise why nobody holds it.
+/// Why nobody holds a Lease.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotHeld {
+    #[error("{lease} does not exist")]
+    NoLease { lease: String },
+    #[error("{lease} has no holder")]
+    NoHolder { lease: String },
+    #[error("{lease} has expired; {pod} renewed it {ago}")]
+    Expired {
+        lease: String,
+        pod: String,
+        ago: String,
+    },
+    #[error("{pod} has never renewed {lease}")]
+    NeverRenewed { pod: String, lease: String },
+}
+
+/// The Pod that holds the Lease, whose identity is `POD_UNIQUE`. `what` names the Lease.
 ///
 /// The time of the renewal is compared with the clock of this machine.
-pub(super) fn holder(what: &str, lease: Option<&Lease>, now: Timestamp) -> Result<String, String> {
-    let Some(lease) = lease else {
-        return Err(format!("{what} does not exist"));
+///
+/// # Errors
+/// Nobody holds it.
+pub(super) fn holder(what: &str, found: Option<&Lease>, now: Timestamp) -> Result<String, NotHeld> {
+    let lease = what.to_owned();
+    let Some(found) = found else {
+        return Err(NotHeld::NoLease { lease });
     };
-    let spec = lease.spec.clone().unwrap_or_default();
+    let spec = found.spec.clone().unwrap_or_default();
     let Some(holder) = spec.holder_identity.filter(|holder| !holder.is_empty()) else {
-        return Err(format!("{what} has no holder"));
+        return Err(NotHeld::NoHolder { lease });
     };
     let pod = holder.rsplit_once('_').map_or(&*holder, |(pod, _)| pod);
+    let pod = pod.to_owned();
     let seconds = i64::from(spec.lease_duration_seconds.unwrap_or_default());
     match spec.renew_time.map(|renewed| renewed.0) {
-        Some(renewed) if now.duration_since(renewed).as_secs() <= seconds => Ok(pod.to_owned()),
-        Some(renewed) => Err(format!(
-            "{what} has expired; {pod} renewed it {}",
-            ago(now, renewed)
-        )),
-        None => Err(format!("{pod} has never renewed {what}")),
+        Some(renewed) if now.duration_since(renewed).as_secs() <= seconds => Ok(pod),
+        Some(renewed) => Err(NotHeld::Expired {
+            lease,
+            pod,
+            ago: ago(now, renewed),
+        }),
+        None => Err(NotHeld::NeverRenewed { pod, lease }),
     }
 }
 
@@ -95,7 +118,7 @@ mod tests {
         serde_json::from_value(json!({ "spec": spec })).unwrap()
     }
 
-    fn held(spec: &Value) -> Result<String, String> {
+    fn held(spec: &Value) -> Result<String, NotHeld> {
         let now = Timestamp::constant(1_785_549_630, 0);
         holder("Lease a/b", Some(&lease(spec)), now)
     }
@@ -112,7 +135,7 @@ mod tests {
     #[test]
     fn absence_of_a_leader_has_a_cause() {
         let none = holder("Lease a/b", None, Timestamp::UNIX_EPOCH);
-        assert_eq!(none, Err("Lease a/b does not exist".to_owned()));
+        assert_eq!(none.unwrap_err().to_string(), "Lease a/b does not exist");
         for (spec, why) in [
             (json!({}), "Lease a/b has no holder"),
             (json!({ "holderIdentity": "" }), "Lease a/b has no holder"),
@@ -128,7 +151,7 @@ mod tests {
                 "Lease a/b has expired; rackhand-0 renewed it 30 s ago",
             ),
         ] {
-            assert_eq!(held(&spec), Err(why.to_owned()));
+            assert_eq!(held(&spec).unwrap_err().to_string(), why);
         }
     }
 

@@ -122,6 +122,29 @@ impl Stage {
         .await
     }
 
+    /// Waits until nothing is left by this account, and the Node is Ready.
+    ///
+    /// # Errors
+    /// The state is not reached in time.
+    pub async fn wait_ready_without(
+        &self,
+        host: &str,
+        left: impl AsyncFn() -> Result<Vec<String>>,
+    ) -> Result<()> {
+        wait_until(&format!("{host}: back"), LONG, || async {
+            let mut left = left().await?;
+            if !is_ready(&self.node(host).await?) {
+                left.push("not Ready".into());
+            }
+            Ok(if left.is_empty() {
+                Ok(())
+            } else {
+                Err(left.join(", "))
+            })
+        })
+        .await
+    }
+
     /// Waits until there is no remediation, no taint, hold key or finalizer is left (F9), and the host is on.
     ///
     /// # Errors

@@ -35,3 +35,31 @@ async fn prepared<T>(
         Err(error) => panic!("{error:#}\n{}", stage.report().await),
     }
 }
+
+/// A second check of the Machines in a node pool. It makes remediations of another kind, so that two remediations of
+/// one Machine would be detected.
+fn second_check(name: &str, pool: &str) -> String {
+    format!(
+        r#"
+apiVersion: rackhand.dev/v1alpha1
+kind: PowerRemediationTemplate
+metadata: {{ name: reboot, namespace: metal3 }}
+spec: {{ template: {{ spec: {{ strategy: {{ type: Reboot }} }} }} }}
+---
+apiVersion: cluster.x-k8s.io/v1beta1
+kind: MachineHealthCheck
+metadata: {{ name: {name}, namespace: metal3 }}
+spec:
+  clusterName: demo
+  maxUnhealthy: 100%
+  nodeStartupTimeout: 0m
+  selector: {{ matchLabels: {{ nodepool: {pool} }} }}
+  unhealthyConditions:
+    - {{ type: Ready, status: Unknown, timeout: 1s }}
+  remediationTemplate:
+    apiVersion: rackhand.dev/v1alpha1
+    kind: PowerRemediationTemplate
+    name: reboot
+"#
+    )
+}

@@ -210,29 +210,14 @@ async fn ipmitool_works_through_a_proxy_without_faults() {
     let proxy = UdpProxy::start(bmc.address(), 1, Faults::default())
         .await
         .unwrap();
-    let port = proxy.address().port().to_string();
     for (what, answer) in [
         ("status", "Chassis Power is on"),
         ("reset", "Chassis Power Control: Reset"),
     ] {
-        let base = [
-            "-I",
-            "lanplus",
-            "-H",
-            "127.0.0.1",
-            "-p",
-            &port,
-            "-N",
-            "10",
-            "-R",
-            "1",
-        ];
         let args = [
             "-U", "admin", "-P", "secret", "-C", "17", "chassis", "power", what,
         ];
-        let text = peer::run("ipmitool", &[&base[..], &args].concat())
-            .await
-            .done();
+        let text = peer::ipmitool(proxy.address(), &args).await.done();
         assert_eq!(text.trim(), answer);
     }
     assert_eq!(bmc.power_counts().resets, 1);

@@ -46,7 +46,7 @@ impl Watched {
         let entry = index.host(key).and_then(|entry| entry.view.ok());
         let view = entry.ok_or_else(|| format!("BareMetalHost {key} cannot be read"))?;
         let endpoint = bmc_endpoint(client, key, &view).await;
-        endpoint.map_err(|error| error.to_string())?.map(Some)
+        endpoint.map(Some).map_err(|error| error.to_string())
     }
 }
 

@@ -15,47 +15,59 @@ use crate::store::{
     object::Key,
 };
 
-/// The endpoint of the BMC that a BareMetalHost names, by a live read of its Secret. The inner error names what
-/// is missing.
+/// Why the endpoint of a BMC is not known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EndpointError {
+    /// The Secret cannot be read.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error("{field} of BareMetalHost {host} is not set")]
+    FieldNotSet { field: &'static str, host: Key },
+    #[error("{secret} with its credentials does not exist")]
+    NoSecret { secret: String },
+    #[error("key {key:?} of {secret} is missing or empty")]
+    NoSecretKey { key: &'static str, secret: String },
+}
+
+/// The endpoint of the BMC that a BareMetalHost names, by a live read of its Secret.
 pub(crate) async fn bmc_endpoint(
     client: &Client,
     host: &Key,
     view: &BareMetalHostView,
-) -> Result<Result<v1::BmcEndpoint, String>, ApiError> {
-    let (address, secret_name) = match address(&host.to_string(), view) {
-        Ok(found) => found,
-        Err(why) => return Ok(Err(why)),
-    };
+) -> Result<v1::BmcEndpoint, EndpointError> {
+    let (address, secret_name) = address(host, view)?;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &host.namespace);
     let what = format!("Secret {}/{secret_name}", host.namespace);
     let Some(secret) = optional(call(&what, secrets.get(&secret_name)).await)? else {
-        let why = format!("{what} with its credentials does not exist");
-        return Ok(Err(why));
+        return Err(EndpointError::NoSecret { secret: what });
     };
-    let field = |field: &str| -> Result<String, String> {
-        let bytes = secret.data.as_ref().and_then(|d| d.get(field));
+    let value = |key: &'static str| {
+        let bytes = secret.data.as_ref().and_then(|d| d.get(key));
         let text = bytes
             .and_then(|b| std::str::from_utf8(&b.0).ok())
             .map(str::trim);
         let text = text.filter(|t| !t.is_empty()).map(str::to_owned);
-        text.ok_or_else(|| format!("key {field:?} of {what} is missing or empty"))
-    };
-    let (username, password) = match (field(BMC_SECRET_USERNAME), field(BMC_SECRET_PASSWORD)) {
-        (Ok(username), Ok(password)) => (username, password),
-        (Err(why), _) | (_, Err(why)) => return Ok(Err(why)),
+        text.ok_or_else(|| EndpointError::NoSecretKey {
+            key,
+            secret: what.clone(),
+        })
     };
     let bmc = view.bmc.as_ref();
-    Ok(Ok(v1::BmcEndpoint {
+    Ok(v1::BmcEndpoint {
         address,
-        username,
-        password,
+        username: value(BMC_SECRET_USERNAME)?,
+        password: value(BMC_SECRET_PASSWORD)?,
         insecure_skip_verify: bmc.is_some_and(|b| b.disable_certificate_verification),
         no_system_uuid: view.has_no_system_uuid(),
-    }))
+    })
 }
 
-fn address(host: &str, view: &BareMetalHostView) -> Result<(String, String), String> {
-    let of = |what: &str| format!("{what} of BareMetalHost {host} is not set");
+/// Address and name of the Secret.
+fn address(host: &Key, view: &BareMetalHostView) -> Result<(String, String), EndpointError> {
+    let of = |field| EndpointError::FieldNotSet {
+        field,
+        host: host.clone(),
+    };
     let bmc = view.bmc.as_ref().ok_or_else(|| of("spec.bmc"))?;
     let address = bmc.address.clone();
     let secret = bmc.credentials_name.clone();

@@ -31,7 +31,7 @@ use rackhand_core::{
 };
 
 pub(crate) use consumer::consumer_of;
-pub(crate) use credentials::bmc_endpoint;
+pub(crate) use credentials::{EndpointError, bmc_endpoint};
 pub(crate) use fleet::{
     FleetMember, MemberKey, fleet, selects_own_nodes, target_of_machine, target_of_node,
 };

@@ -105,6 +105,6 @@ pub(super) fn host_of_node(index: &Index, node: &Node) -> Result<Linked, Reason>
     let metal3_machine = References::of(node).metal3_machine();
     match names_node(index, key, &bmh, node, metal3_machine) {
         Ok(()) => Ok(linked(key, &bmh)),
-        Err(why) => Err(Reason::HostNotFound(why)),
+        Err(error) => Err(Reason::HostNotFound(error.to_string())),
     }
 }

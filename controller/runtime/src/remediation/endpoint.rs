@@ -11,7 +11,7 @@ use rackhand_proto::v1;
 use super::{engine::ReconcileError, scope::Memory};
 use crate::{
     agents::AgentConnections,
-    hosts::bmc_endpoint,
+    hosts::{EndpointError, bmc_endpoint},
     store::{
         api::ApiError,
         clock,
@@ -79,9 +79,10 @@ impl Endpoints {
             Ok(view) => view,
             Err(error) => return missing(error.to_string()),
         };
-        match bmc_endpoint(&self.client, &key, view).await? {
+        match bmc_endpoint(&self.client, &key, view).await {
             Ok(endpoint) => Ok(Ok(Some(endpoint))),
-            Err(why) => missing(why),
+            Err(EndpointError::Api(error)) => Err(error.into()),
+            Err(error) => missing(error.to_string()),
         }
     }
 

@@ -76,7 +76,7 @@ async fn read(watch: &CauseWatch, name: &HostName) -> Option<BmcReading> {
         Some(key) => {
             let view = watch.index.host(key)?.view.ok()?;
             let endpoint = bmc_endpoint(&watch.client, key, &view).await;
-            Some(endpoint.ok()?.ok()?)
+            Some(endpoint.ok()?)
         }
     };
     let owner = format!("shared-cause-{}", host.host);

@@ -117,22 +117,9 @@ async fn operations_killed_in_flight_are_reported_and_not_repeated() {
     site.kill();
     drop(client);
 
-    site.start().await;
-    let mut client = site.local().await;
     // The BMC of each interrupted operation is read again, and only read.
-    let reads = "rackhand_agent_bmc_calls_total{call=\"read\",result=\"ok\"}";
-    let read_again = async {
-        while site.metric(reads).await < 4 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, read_again).await.unwrap();
-    let listed = client
-        .list_operations(v1::ListOperationsRequest::default())
-        .await
-        .unwrap()
-        .into_inner()
-        .operations;
+    let listed = operations_after_restart(&mut site, 4).await;
+    let mut client = site.local().await;
     // And the power-on that finishes the cycle, which waits until its host is off (F17).
     assert_eq!(listed.len(), operations().len() + 1);
     for (name, _, reset, _) in operations() {
@@ -245,21 +232,7 @@ async fn operations_killed_while_waiting_send_nothing() {
     came.unwrap_or_else(|_| panic!("{}", site.agent().log_tail()));
     site.kill();
 
-    site.start().await;
-    let mut client = site.local().await;
-    let reads = "rackhand_agent_bmc_calls_total{call=\"read\",result=\"ok\"}";
-    let read_again = async {
-        while site.metric(reads).await < 2 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, read_again).await.unwrap();
-    let listed = client
-        .list_operations(v1::ListOperationsRequest::default())
-        .await
-        .unwrap()
-        .into_inner()
-        .operations;
+    let listed = operations_after_restart(&mut site, 2).await;
     for (id, sent) in [("staged", 0), ("queued", 0), ("busy", 1), ("half", 2)] {
         let found = listed.iter().find(|one| one.operation_id == id).unwrap();
         let outcome = found.outcome.as_ref().unwrap();
@@ -278,4 +251,19 @@ async fn operations_killed_while_waiting_send_nothing() {
     }
     assert_eq!(site.metric("rackhand_agent_commands_total").await, 0);
     site.stop();
+}
+
+/// Starts the agent again, and lists its operations once it has read a BMC this often.
+async fn operations_after_restart(site: &mut Site, reads: i64) -> Vec<v1::OperationInfo> {
+    site.start().await;
+    let read = "rackhand_agent_bmc_calls_total{call=\"read\",result=\"ok\"}";
+    let read_again = async {
+        while site.metric(read).await < reads {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, read_again).await.unwrap();
+    let mut client = site.local().await;
+    let listed = client.list_operations(v1::ListOperationsRequest::default());
+    listed.await.unwrap().into_inner().operations
 }

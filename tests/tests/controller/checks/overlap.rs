@@ -12,29 +12,12 @@ use rackhand_tests::{
 };
 use serde_json::json;
 
-/// The younger check creates remediations of another kind, so that two remediations of one Machine would be
-/// detected.
-const YOUNGER: &str = r#"
-apiVersion: rackhand.dev/v1alpha1
-kind: PowerRemediationTemplate
-metadata: { name: reboot, namespace: metal3 }
-spec: { template: { spec: { strategy: { type: Reboot } } } }
----
-apiVersion: cluster.x-k8s.io/v1beta1
-kind: MachineHealthCheck
-metadata: { name: younger, namespace: metal3 }
-spec:
-  clusterName: demo
-  maxUnhealthy: 100%
-  nodeStartupTimeout: 0m
-  selector: { matchLabels: { nodepool: worker } }
-  unhealthyConditions:
-    - { type: Ready, status: Unknown, timeout: 1s }
-  remediationTemplate:
-    apiVersion: rackhand.dev/v1alpha1
-    kind: PowerRemediationTemplate
-    name: reboot
-"#;
+use crate::second_check;
+
+/// The younger check, which selects the Machines of the older one.
+fn younger() -> String {
+    second_check("younger", "worker")
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn q12_older_of_two_checks_acts_and_younger_takes_over() {
@@ -57,7 +40,7 @@ async fn scenario(stage: &Stage) -> Result<()> {
         &stage.health_check_of("older", "worker", "100%"),
     )
     .await?;
-    apply_yaml(&stage.client, YOUNGER).await?;
+    apply_yaml(&stage.client, &younger()).await?;
     let words = overlapping(stage, true).await?;
     ensure!(words.contains("older acts for rack-1, rack-2"), "{words}");
     stage.wait_warning("younger", "OtherCheckActs").await?;
@@ -127,7 +110,7 @@ async fn filtered(stage: &Stage) -> Result<()> {
     let other = &stage.health_check_of("other", "worker", "100%");
     apply_yaml(&stage.client, other).await?;
     let before = stage.checks().get("other").await?.resource_version();
-    apply_yaml(&stage.client, YOUNGER).await?;
+    apply_yaml(&stage.client, &younger()).await?;
     label(stage, "younger", "mine").await?;
     overlapping(stage, false).await?;
     let after = stage.checks().get("other").await?.resource_version();

@@ -14,31 +14,10 @@ use rackhand_tests::{
 };
 use serde_json::{Value, json};
 
+use crate::second_check;
+
 const SHARDS: [&str; 3] = ["a", "b", "c"];
 const FILTER: &str = "cluster.x-k8s.io/watch-filter";
-/// A check that selects the Machine of another shard's check, for remediations of another kind.
-const BOTH_B: &str = r#"
-apiVersion: rackhand.dev/v1alpha1
-kind: PowerRemediationTemplate
-metadata: { name: reboot, namespace: metal3 }
-spec: { template: { spec: { strategy: { type: Reboot } } } }
----
-apiVersion: cluster.x-k8s.io/v1beta1
-kind: MachineHealthCheck
-metadata: { name: both-b, namespace: metal3 }
-spec:
-  clusterName: demo
-  maxUnhealthy: 100%
-  nodeStartupTimeout: 0m
-  selector: { matchLabels: { nodepool: both } }
-  unhealthyConditions:
-    - { type: Ready, status: Unknown, timeout: 1s }
-  remediationTemplate:
-    apiVersion: rackhand.dev/v1alpha1
-    kind: PowerRemediationTemplate
-    name: reboot
-"#;
-
 #[tokio::test(flavor = "multi_thread")]
 async fn f6_shards_share_a_management_cluster() {
     let dir = tempfile::tempdir().unwrap();
@@ -193,7 +172,7 @@ async fn overlapping(stage: &Stage, recorder: &Recorder) -> Result<()> {
         &stage.health_check_of("both-a", "both", "100%"),
     )
     .await?;
-    apply_yaml(&stage.client, BOTH_B).await?;
+    apply_yaml(&stage.client, &second_check("both-b", "both")).await?;
     for shard in ["a", "b"] {
         label(&stage.checks(), &format!("both-{shard}"), shard).await?;
     }

@@ -3,24 +3,10 @@ use rackhand_tests::rack::ipmi::config::guid_of;
 use rackhand_tests::rack::ipmi::{ChassisControl, IpmiBmc, PowerCounts, Privilege, User};
 use secrecy::SecretSlice;
 
-use super::peer::{ProgramOutput, bmc, nothing_is_left, only, power_counts, row, run, value};
+use super::peer::{ProgramOutput, bmc, ipmitool, nothing_is_left, only, power_counts, row, value};
 
-/// One attempt with a long timeout, so that a loaded machine causes no retransmission.
 async fn tool_as(bmc: &IpmiBmc, user: &[&str], args: &[&str]) -> ProgramOutput {
-    let port = bmc.address().port().to_string();
-    let base = [
-        "-I",
-        "lanplus",
-        "-H",
-        "127.0.0.1",
-        "-p",
-        &port,
-        "-N",
-        "10",
-        "-R",
-        "1",
-    ];
-    run("ipmitool", &[&base, user, args].concat()).await
+    ipmitool(bmc.address(), &[user, args].concat()).await
 }
 
 async fn tool(bmc: &IpmiBmc, args: &[&str]) -> String {

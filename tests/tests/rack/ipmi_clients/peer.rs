@@ -1,6 +1,6 @@
 //! Third-party programs, and the BMC that they connect to.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -49,6 +49,24 @@ impl ProgramOutput {
         assert!(!self.ok, "succeeded: {}", self.text);
         self.text
     }
+}
+
+/// Runs ipmitool, with one attempt and a long timeout, so that a loaded machine causes no retransmission.
+pub async fn ipmitool(bmc: SocketAddr, args: &[&str]) -> ProgramOutput {
+    let port = bmc.port().to_string();
+    let base = [
+        "-I",
+        "lanplus",
+        "-H",
+        "127.0.0.1",
+        "-p",
+        &port,
+        "-N",
+        "10",
+        "-R",
+        "1",
+    ];
+    run("ipmitool", &[&base, args].concat()).await
 }
 
 /// Runs a program to its end.

@@ -2,7 +2,7 @@ use rackhand_tests::rack::ipmi::IpmiBmc;
 use rackhand_tests::rack::{PowerState, Rack, RackConfig};
 use secrecy::ExposeSecret as _;
 
-use super::peer::{PATIENCE, run};
+use super::peer::{PATIENCE, ipmitool};
 
 #[tokio::test]
 async fn one_host_has_a_redfish_and_an_ipmi_bmc() {
@@ -15,23 +15,10 @@ async fn one_host_has_a_redfish_and_an_ipmi_bmc() {
     let rack = Rack::start(config, None, None).await.expect("a rack");
     let host = rack.host("node-1").expect("the host");
     let bmc = IpmiBmc::attach(host).await.expect("an IPMI BMC");
-    let port = bmc.address().port().to_string();
     let (user, password) = (&host.config().bmc.username, &host.config().bmc.password);
-    let base = [
-        "-I",
-        "lanplus",
-        "-H",
-        "127.0.0.1",
-        "-p",
-        &port,
-        "-N",
-        "10",
-        "-R",
-        "1",
-    ];
     let admin = ["-U", user, "-P", password.expose_secret()];
     let tool = async |args: &[&str]| {
-        run("ipmitool", &[&base, &admin[..], args].concat())
+        ipmitool(bmc.address(), &[&admin[..], args].concat())
             .await
             .done()
     };

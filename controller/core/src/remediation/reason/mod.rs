@@ -17,6 +17,7 @@ pub use words::{APPROVE, WORDS_IGNORED, WordsOfPersons};
 /// reason, and who ends the wait.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(tag = "reason", content = "detail")]
+#[cfg_attr(test, derive(strum::EnumIter))]
 #[allow(missing_docs, reason = "the table says what each one is")]
 pub enum Reason {
     Started,

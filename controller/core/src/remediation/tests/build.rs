@@ -232,6 +232,20 @@ pub(super) fn mk_held() -> Observation {
     o
 }
 
+/// The same, of a remediation that is being deleted.
+pub(super) fn mk_deleted() -> Observation {
+    let mut o = mk_held();
+    o.object.deleting = true;
+    o
+}
+
+/// Like [`mk_held`], of a BareMetalHost that its owner wants off.
+pub(super) fn mk_offline() -> Observation {
+    let mut o = mk_held();
+    bmh(&mut o).online = false;
+    o
+}
+
 pub(super) fn bmh(o: &mut Observation) -> &mut BareMetalHostFacts {
     o.bmh.as_mut().unwrap()
 }

@@ -21,7 +21,7 @@ pub async fn explain_by_leader(
     let failed = |why: String| ExplainError::Cluster(format!("{}: {why}", address.url));
     let client = controller_client(config.kubeconfig.as_deref(), address)
         .await
-        .map_err(failed)?;
+        .map_err(|e| failed(e.to_string()))?;
     let question = Question::of(subject, client.default_namespace())
         .ok_or_else(|| ExplainError::Request("name the object".into()))?;
     let query = serde_urlencoded::to_string(&question).map_err(|e| failed(e.to_string()))?;

@@ -52,6 +52,35 @@ pub enum ControllerTrust {
     },
 }
 
+/// Why there is no client of a controller.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerClientError {
+    /// The kubeconfig, or a file that it names, cannot be used.
+    #[error("{0}")]
+    Kubeconfig(String),
+    /// A token is sent over TLS only.
+    #[error("the address of a controller begins with https://")]
+    NotHttps,
+    /// The Lease cannot be read.
+    #[error("{0}")]
+    Cluster(String),
+    /// There is no such Lease.
+    #[error("{lease} does not exist, so no controller leads")]
+    NoLease {
+        /// The Lease, for messages.
+        lease: String,
+    },
+    /// The Lease names no certificate.
+    #[error(
+        "{lease} does not carry {SERVING_CERTIFICATE_ANNOTATION}, by which the certificate of the leader is \
+         verified: name its CA with --controller-ca, or check that the controller runs with --metrics-address"
+    )]
+    NoCertificate {
+        /// The Lease, for messages.
+        lease: String,
+    },
+}
+
 /// A client of the controller at an address, with the token or the client certificate of the kubeconfig.
 ///
 /// # Errors
@@ -59,10 +88,13 @@ pub enum ControllerTrust {
 async fn controller_client(
     kubeconfig: Option<&std::path::Path>,
     address: &ControllerAddress,
-) -> Result<Client, String> {
-    let mut connection = connection_of(kubeconfig).await.map_err(|e| e.to_string())?;
+) -> Result<Client, ControllerClientError> {
+    let unusable = |error: kube::Error| ControllerClientError::Kubeconfig(error.to_string());
+    let connection = connection_of(kubeconfig).await;
+    let mut connection =
+        connection.map_err(|e| ControllerClientError::Kubeconfig(e.to_string()))?;
     if address.url.scheme() != Some(&http::uri::Scheme::HTTPS) {
-        return Err("the address of a controller begins with https://".to_owned());
+        return Err(ControllerClientError::NotHttps);
     }
     let of_cluster = connection.clone();
     connection.cluster_url = address.url.clone();
@@ -74,18 +106,16 @@ async fn controller_client(
         ControllerTrust::Ca(file) => {
             connection.root_cert_file = Some(file.clone());
             connection.accept_invalid_certs = false;
-            return Client::try_from(connection).map_err(|e| e.to_string());
+            return Client::try_from(connection).map_err(unusable);
         }
         ControllerTrust::Lease { namespace, name } => {
-            let cluster = Client::try_from(of_cluster).map_err(|e| e.to_string())?;
+            let cluster = Client::try_from(of_cluster).map_err(unusable)?;
             leader_certificate(cluster, namespace, name).await?
         }
     };
     // Replaced before the first connection.
     connection.accept_invalid_certs = true;
-    let mut tls = connection
-        .rustls_client_config()
-        .map_err(|e| e.to_string())?;
+    let mut tls = connection.rustls_client_config().map_err(unusable)?;
     tls.dangerous()
         .set_certificate_verifier(Arc::new(Pinned::new(leader)));
     let https = hyper_rustls::HttpsConnectorBuilder::new()
@@ -95,7 +125,7 @@ async fn controller_client(
         .build();
     let service = ServiceBuilder::new()
         .layer(connection.base_uri_layer())
-        .option_layer(connection.auth_layer().map_err(|e| e.to_string())?)
+        .option_layer(connection.auth_layer().map_err(unusable)?)
         .map_err(tower::BoxError::from)
         .service(legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(https));
     Ok(Client::new(service, connection.default_namespace))
@@ -106,18 +136,17 @@ async fn leader_certificate(
     cluster: Client,
     namespace: &str,
     name: &str,
-) -> Result<String, String> {
+) -> Result<String, ControllerClientError> {
     let what = format!("Lease {namespace}/{name}");
     let leases: Api<Lease> = Api::namespaced(cluster, namespace);
-    let lease = optional(call(&what, leases.get(name)).await).map_err(|e| e.to_string())?;
-    let lease = lease.ok_or_else(|| format!("{what} does not exist, so no controller leads"))?;
-    let found = lease.annotations().get(SERVING_CERTIFICATE_ANNOTATION);
-    found.cloned().ok_or_else(|| {
-        format!(
-            "{what} does not carry {SERVING_CERTIFICATE_ANNOTATION}, by which the certificate of the leader is \
-             verified: name its CA with --controller-ca, or check that the controller runs with --metrics-address"
-        )
-    })
+    let found = optional(call(&what, leases.get(name)).await);
+    let found = found.map_err(|e| ControllerClientError::Cluster(e.to_string()))?;
+    let Some(found) = found else {
+        return Err(ControllerClientError::NoLease { lease: what });
+    };
+    let certificate = found.annotations().get(SERVING_CERTIFICATE_ANNOTATION);
+    let certificate = certificate.cloned();
+    certificate.ok_or(ControllerClientError::NoCertificate { lease: what })
 }
 
 /// Accepts one certificate, whatever its name and its dates, if the peer has the key of it.

@@ -15,7 +15,7 @@ use axum::{
 use kube::Client;
 use tokio::net::TcpListener;
 
-use super::{ControllerAddress, controller_client};
+use super::{ControllerAddress, ControllerClientError, controller_client};
 use crate::{serve::page::PAGE_PATH, store::api::words};
 
 /// Headers of the controller's response that are forwarded to the browser.
@@ -31,12 +31,12 @@ const FORWARDED: [header::HeaderName; 5] = [
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     /// The kubeconfig or the address cannot be used.
-    #[error("{url}: {why}")]
+    #[error("{url}: {source}")]
     Controller {
         /// Address of the controller.
         url: String,
         /// Cause of the failure.
-        why: String,
+        source: ControllerClientError,
     },
     /// The local address cannot be bound, or serving failed.
     #[error("{address}: {source}")]
@@ -76,9 +76,9 @@ impl PageProxy {
         address: SocketAddr,
     ) -> Result<Self, ProxyError> {
         let client = controller_client(kubeconfig, controller).await;
-        let client = client.map_err(|why| ProxyError::Controller {
+        let client = client.map_err(|source| ProxyError::Controller {
             url: controller.url.to_string(),
-            why,
+            source,
         })?;
         let local = |source| ProxyError::Local { address, source };
         let listener = TcpListener::bind(address).await.map_err(local)?;

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use files::documents;
 pub use group::CheckGroup;
 pub(crate) use leader::{EXPLAIN_PATH, Explainer, NoView, Question};
-pub use settings::{ShownSettings, settings_of_cluster, settings_of_files};
+pub use settings::{SettingsError, ShownSettings, settings_of_cluster, settings_of_files};
 
 use crate::{
     config::Config,

@@ -26,20 +26,54 @@ pub struct ShownSettings {
     pub whose: String,
 }
 
+/// Why the settings of a running controller are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The cluster cannot be read.
+    #[error("{0}")]
+    Cluster(String),
+    /// The cluster has no such Lease.
+    #[error("there is no {lease} of a controller (--lease-namespace, --lease-name)")]
+    NoLease {
+        /// The Lease, for messages.
+        lease: String,
+    },
+    /// No file has a Lease with settings.
+    #[error(
+        "the files hold no Lease of a controller (kubectl get lease -n rackhand-system -o yaml)"
+    )]
+    NoLeaseInFiles,
+    /// The Lease has no settings.
+    #[error("{lease} does not carry {SETTINGS_ANNOTATION}")]
+    NotPublished {
+        /// The Lease, for messages.
+        lease: String,
+    },
+    /// The settings cannot be parsed.
+    #[error("{SETTINGS_ANNOTATION} of {lease} cannot be parsed: {source}")]
+    Malformed {
+        /// The Lease, for messages.
+        lease: String,
+        /// Cause of the failure.
+        source: serde_json::Error,
+    },
+}
+
 /// The settings on the Lease that `config` names, in the cluster that it names.
 ///
 /// # Errors
 /// The cause if there are none or they cannot be parsed.
-pub async fn settings_of_cluster(config: &Config) -> Result<ShownSettings, String> {
+pub async fn settings_of_cluster(config: &Config) -> Result<ShownSettings, SettingsError> {
     let key = Key::new(&config.lease_namespace, &config.lease_name);
     let what = format!("Lease {key}");
     let client = management_client(config.kubeconfig.as_deref())
         .await
-        .map_err(|e| e.to_string())?;
+        .map_err(|e| SettingsError::Cluster(e.to_string()))?;
     let leases: Api<Lease> = Api::namespaced(client, &key.namespace);
-    let found = optional(call(&what, leases.get(&key.name)).await).map_err(|e| e.to_string())?;
-    let lease = found.ok_or_else(|| {
-        format!("there is no {what} of a controller (--lease-namespace, --lease-name)")
+    let found = optional(call(&what, leases.get(&key.name)).await);
+    let found = found.map_err(|e| SettingsError::Cluster(e.to_string()))?;
+    let lease = found.ok_or_else(|| SettingsError::NoLease {
+        lease: what.clone(),
     })?;
     let holder = lease.spec.as_ref().and_then(|s| s.holder_identity.clone());
     read(lease.annotations(), holder.as_deref(), &what)
@@ -49,7 +83,7 @@ pub async fn settings_of_cluster(config: &Config) -> Result<ShownSettings, Strin
 ///
 /// # Errors
 /// The cause if there are none or they cannot be parsed.
-pub fn settings_of_files(files: &[(String, String)]) -> Result<ShownSettings, String> {
+pub fn settings_of_files(files: &[(String, String)]) -> Result<ShownSettings, SettingsError> {
     // Documents that cannot be parsed are reported by the explanation itself.
     let objects = files
         .iter()
@@ -58,10 +92,8 @@ pub fn settings_of_files(files: &[(String, String)]) -> Result<ShownSettings, St
         let kind = object.types.as_ref().map(|t| t.kind.as_str());
         kind == Some(&*Lease::kind(&())) && object.annotations().contains_key(SETTINGS_ANNOTATION)
     };
-    let lease = objects.into_iter().find(shows).ok_or_else(|| {
-        "the files hold no Lease of a controller (kubectl get lease -n rackhand-system -o yaml)"
-            .to_owned()
-    })?;
+    let lease = objects.into_iter().find(shows);
+    let lease = lease.ok_or(SettingsError::NoLeaseInFiles)?;
     let holder = lease.data.pointer("/spec/holderIdentity");
     let holder = holder.and_then(serde_json::Value::as_str);
     read(
@@ -75,12 +107,15 @@ fn read(
     annotations: &BTreeMap<String, String>,
     holder: Option<&str>,
     lease: &str,
-) -> Result<ShownSettings, String> {
+) -> Result<ShownSettings, SettingsError> {
+    let of = || lease.to_owned();
     let text = annotations
         .get(SETTINGS_ANNOTATION)
-        .ok_or_else(|| format!("{lease} does not carry {SETTINGS_ANNOTATION}"))?;
-    let flags = serde_json::from_str(text)
-        .map_err(|error| format!("{SETTINGS_ANNOTATION} of {lease} cannot be parsed: {error}"))?;
+        .ok_or_else(|| SettingsError::NotPublished { lease: of() })?;
+    let flags = serde_json::from_str(text).map_err(|source| SettingsError::Malformed {
+        lease: of(),
+        source,
+    })?;
     let whose = match holder.filter(|holder| !holder.is_empty()) {
         Some(holder) => format!("the controller {holder} ({lease})"),
         None => format!("the last controller that led ({lease}); none does now"),
@@ -126,9 +161,9 @@ mod tests {
     #[test]
     fn missing_or_malformed_settings_report_the_cause() {
         let none = settings_of_files(&files(&json!({}), "c")).unwrap_err();
-        assert!(none.contains("hold no Lease of a controller"), "{none}");
+        assert!(matches!(none, SettingsError::NoLeaseInFiles), "{none}");
         let bad = json!({ "rackhand.dev/settings": "all" });
         let bad = settings_of_files(&files(&bad, "c")).unwrap_err();
-        assert!(bad.contains("cannot be parsed"), "{bad}");
+        assert!(matches!(bad, SettingsError::Malformed { .. }), "{bad}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use rackhand_tests::{
     rack::{PowerTimings, ResetType},
     stage::LONG,
@@ -25,16 +25,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
         ..stage.config().timings
     });
     story.begin("The host hangs");
-    ensure!(host.hang(), "{victim} was not up");
-    story
-        .line(
-            "fault",
-            &format!(
-                "{victim} hangs: its kubelet is dead, but it has power and {} still runs",
-                story.pod
-            ),
-        )
-        .await;
+    story.hang_victim(host).await?;
     let commanded = host.wait_for(LONG, "commanded", |view| {
         view.counters.received(ResetType::ForceOff) > 0
     });

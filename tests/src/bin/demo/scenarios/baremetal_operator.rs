@@ -67,16 +67,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
 async fn with_it(story: &mut Story<'_>, metal3: &Metal3) -> Result<()> {
     let (stage, host, victim) = (story.stage, story.host()?, story.victim.clone());
     story.begin("First: baremetal-operator and Ironic work");
-    ensure!(host.hang(), "{victim} was not up");
-    story
-        .line(
-            "fault",
-            &format!(
-                "{victim} hangs: its kubelet is dead, but it has power and {} still runs",
-                story.pod
-            ),
-        )
-        .await;
+    story.hang_victim(host).await?;
     story.during(stage.wait_step(&victim, "Draining")).await?;
     story.why(
         Rule::F2,

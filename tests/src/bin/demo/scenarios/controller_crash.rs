@@ -1,6 +1,6 @@
 //! The leader is killed during a drain.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use rackhand_tests::stage::{LONG, wait_until};
 
 use crate::story::{Rule, Story};
@@ -20,16 +20,7 @@ pub(super) async fn run(mut story: Story<'_>) -> Result<()> {
     let leader = names.into_iter().find(|name| holder.starts_with(name));
     let leader = leader.with_context(|| format!("{holder} leads"))?;
     story.begin("The host hangs");
-    ensure!(host.hang(), "{victim} was not up");
-    story
-        .line(
-            "fault",
-            &format!(
-                "{victim} hangs: its kubelet is dead, but it has power and {} still runs",
-                story.pod
-            ),
-        )
-        .await;
+    story.hang_victim(host).await?;
     story.during(stage.wait_step(&victim, "Draining")).await?;
     story.see(LEASE).await?;
     stage.kill_controller(leader)?;

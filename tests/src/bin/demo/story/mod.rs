@@ -80,6 +80,17 @@ impl<'a> Story<'a> {
         self.screen.told(self.timeline.now(), who, "", what);
     }
 
+    /// Hangs the host of the victim, which keeps its power, and prints that.
+    pub(crate) async fn hang_victim(&mut self, host: &SimHost) -> Result<()> {
+        ensure!(host.hang(), "{} was not up", self.victim);
+        let what = format!(
+            "{} hangs: its kubelet is dead, but it has power and {} still runs",
+            self.victim, self.pod
+        );
+        self.line("fault", &what).await;
+        Ok(())
+    }
+
     /// Prints the reason of a decision of Rackhand.
     pub(crate) fn why(&mut self, rule: Rule, text: &str) {
         self.explain(rule);

@@ -50,31 +50,38 @@ fn remediation(annotations: &Value) -> String {
     .to_string()
 }
 
-async fn accounts(server: &AdmissionServer) -> Result<()> {
+/// A role that may do everything with the objects of a resource.
+async fn make_role(server: &AdmissionServer, name: &str, of: (&str, &str)) -> Result<()> {
+    let (group, resource) = of;
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": { "name": "tenant" },
+        "metadata": { "name": name },
         "rules": [{
-            "apiGroups": ["infrastructure.cluster.x-k8s.io"], "resources": ["metal3remediations"],
+            "apiGroups": [group], "resources": [resource],
             "verbs": ["get", "create", "update", "patch", "delete"],
         }],
     });
-    apply(&server.client, role).await?;
-    for (user, role) in [
-        ("tenant", "tenant"),
-        ("person", "rackhand-remediation-approver"),
-    ] {
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": { "name": user, "namespace": "default" },
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
-            },
-            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
-        });
-        apply(&server.client, binding).await?;
-    }
-    Ok(())
+    apply(&server.client, role).await.map(drop)
+}
+
+/// Gives a user a role in the namespace `default`.
+async fn bind_role(server: &AdmissionServer, user: &str, role: &str) -> Result<()> {
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": { "name": user, "namespace": "default" },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
+        },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
+    });
+    apply(&server.client, binding).await.map(drop)
+}
+
+async fn accounts(server: &AdmissionServer) -> Result<()> {
+    let of = ("infrastructure.cluster.x-k8s.io", "metal3remediations");
+    make_role(server, "tenant", of).await?;
+    bind_role(server, "tenant", "tenant").await?;
+    bind_role(server, "person", "rackhand-remediation-approver").await
 }
 
 const CONTROLLER: &str = "system:serviceaccount:rackhand-system:rackhand-controller";
@@ -114,6 +121,17 @@ fn planned(name: &str, by: Option<&str>) -> String {
     .to_string()
 }
 
+/// Changes the planned work that is named `own`.
+fn patch_own(server: &AdmissionServer, patch: &Value) -> Result<Result<(), String>> {
+    let args = ["patch", "hostmaintenance", "own", "--type=merge", "--patch"];
+    by(
+        server,
+        "eva",
+        &[&args[..], &[&patch.to_string()]].concat(),
+        "",
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn f15_nobody_asks_for_planned_work_in_the_name_of_another() {
     let dir = tempfile::tempdir().unwrap();
@@ -124,24 +142,9 @@ async fn f15_nobody_asks_for_planned_work_in_the_name_of_another() {
 }
 
 async fn in_the_name_of(server: &AdmissionServer) -> Result<()> {
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": { "name": "technician" },
-        "rules": [{
-            "apiGroups": ["rackhand.dev"], "resources": ["hostmaintenances"],
-            "verbs": ["get", "create", "update", "patch", "delete"],
-        }],
-    });
-    apply(&server.client, role).await?;
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-        "metadata": { "name": "technician", "namespace": "default" },
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "technician",
-        },
-        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eva" }],
-    });
-    apply(&server.client, binding).await?;
+    let of = ("rackhand.dev", "hostmaintenances");
+    make_role(server, "technician", of).await?;
+    bind_role(server, "eva", "technician").await?;
     let apply_args = ["apply", "-f", "-"];
     wait_until("the policy is in effect", LONG, || async {
         let text = planned("other", Some("adam"));
@@ -160,32 +163,14 @@ async fn in_the_name_of(server: &AdmissionServer) -> Result<()> {
         let made = by(server, "eva", &apply_args, &planned(name, who))?;
         ensure!(made.is_ok(), "{name}: {made:?}");
     }
-    let patch = json!({ "spec": { "requestedBy": "adam" } }).to_string();
-    let args = [
-        "patch",
-        "hostmaintenance",
-        "own",
-        "--type=merge",
-        "--patch",
-        &patch,
-    ];
-    let changed = by(server, "eva", &args, "")?;
+    let changed = patch_own(server, &json!({ "spec": { "requestedBy": "adam" } }))?;
     ensure!(changed.is_err(), "the name was changed");
     // What does not change the name passes, whoever does it.
     let args = ["annotate", "hostmaintenance", "own", "example.org/x=y"];
     let other = by(server, "eva", &args, "")?;
     ensure!(other.is_ok(), "{other:?}");
     // Exactly one host, which stays the same.
-    let patch = json!({ "spec": { "node": "n2" } }).to_string();
-    let args = [
-        "patch",
-        "hostmaintenance",
-        "own",
-        "--type=merge",
-        "--patch",
-        &patch,
-    ];
-    let moved = by(server, "eva", &args, "")?;
+    let moved = patch_own(server, &json!({ "spec": { "node": "n2" } }))?;
     ensure!(
         moved
             .as_ref()

@@ -72,6 +72,21 @@ pub(crate) async fn make_node(stage: &Stage, name: &str, pool: Mode) -> Result<(
     set_node(stage, name, true).await
 }
 
+/// Makes ready Nodes, each with a Machine of every mode.
+pub(crate) async fn make_fleet(stage: &Stage, count: usize) -> Result<()> {
+    each(count, |i| async move {
+        let node = node_name(i);
+        make_node(stage, &node, Mode::Nodes).await?;
+        for mode in Mode::ALL {
+            let machine = mode.fresh(i);
+            mode.make_machine(stage, &machine).await?;
+            mode.join(stage, &machine, &node).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
 pub(crate) async fn each<F, Fut>(count: usize, act: F) -> Result<()>
 where
     F: Fn(usize) -> Fut,

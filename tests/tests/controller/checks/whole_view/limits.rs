@@ -43,17 +43,7 @@ async fn limits(stage: &Stage) -> Result<()> {
     // The template of all checks.
     Mode::Template.make_check(stage, "0").await?;
     remove_check(stage, Mode::Template).await?;
-    each(FLEET, |i| async move {
-        let node = node_name(i);
-        make_node(stage, &node, Mode::Nodes).await?;
-        for mode in Mode::ALL {
-            let machine = mode.fresh(i);
-            mode.make_machine(stage, &machine).await?;
-            mode.join(stage, &machine, &node).await?;
-        }
-        Ok(())
-    })
-    .await?;
+    make_fleet(stage, FLEET).await?;
     let orders = [Order::ObjectsFirst, Order::CheckFirst, Order::Restarted];
     for run in 0..number("RACKHAND_LIMIT_RUNS", 1) {
         for mode in Mode::ALL {

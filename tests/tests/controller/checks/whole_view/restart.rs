@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use rackhand_tests::stage::{Stage, wait_until};
 
 use super::{
-    fleet::{CONTROLLER, PATIENCE, begin, each, is, judged, make_node, node_name},
+    fleet::{CONTROLLER, PATIENCE, begin, is, judged, make_fleet},
     mode::Mode,
 };
 
@@ -25,17 +25,7 @@ async fn restart_writes_no_condition_that_says_the_same_already() {
 }
 
 async fn restart(stage: &Stage) -> Result<()> {
-    each(FLEET, |i| async move {
-        let node = node_name(i);
-        make_node(stage, &node, Mode::Nodes).await?;
-        for mode in Mode::ALL {
-            let machine = mode.fresh(i);
-            mode.make_machine(stage, &machine).await?;
-            mode.join(stage, &machine, &node).await?;
-        }
-        Ok(())
-    })
-    .await?;
+    make_fleet(stage, FLEET).await?;
     for mode in Mode::ALL {
         mode.make_check(stage, "40%").await?;
     }

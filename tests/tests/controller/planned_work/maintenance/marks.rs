@@ -7,74 +7,67 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use rackhand_tests::{
-    cluster::apply_yaml,
+    cluster::apply,
     stage::{LONG, NAMESPACE, wait_until},
 };
 use serde_json::{Value, json};
 
 use super::world::{MARK, SKIP, World};
 
-/// Somebody's policy by which one Machine cannot be annotated.
-const POLICY: &str = r#"
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: no-marks}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    resourceRules:
-      - {apiGroups: [cluster.x-k8s.io], apiVersions: ["*"], resources: [machines], operations: [UPDATE]}
-  validations:
-    - expression: >-
-        object.metadata.name != 'refused-1' || !has(object.metadata.annotations) ||
-        !('rackhand.dev/maintenance' in object.metadata.annotations)
-      message: nobody marks this Machine
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: no-marks}
-spec: {policyName: no-marks, validationActions: [Deny]}
-"#;
+/// That somebody's policy forbids marks on the Machine `refused-1`.
+const MARKED: &str = "object.metadata.name != 'refused-1' || !has(object.metadata.annotations) || \
+                      !('rackhand.dev/maintenance' in object.metadata.annotations)";
 
-/// Somebody's policy by which the mark of one Machine cannot be removed.
-const KEPT: &str = r#"
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: no-removal}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    resourceRules:
-      - {apiGroups: [cluster.x-k8s.io], apiVersions: ["*"], resources: [machines], operations: [UPDATE]}
-  validations:
-    - expression: >-
-        object.metadata.name != 'refused-1' || !has(oldObject.metadata.annotations) ||
-        !('rackhand.dev/maintenance' in oldObject.metadata.annotations) ||
-        (has(object.metadata.annotations) && 'rackhand.dev/maintenance' in object.metadata.annotations)
-      message: nobody frees this Machine
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: no-removal}
-spec: {policyName: no-removal, validationActions: [Deny]}
-"#;
+/// That it forbids their removal.
+const FREED: &str = "object.metadata.name != 'refused-1' || !has(oldObject.metadata.annotations) || \
+                     !('rackhand.dev/maintenance' in oldObject.metadata.annotations) || \
+                     (has(object.metadata.annotations) && 'rackhand.dev/maintenance' in object.metadata.annotations)";
+
+/// Somebody's policy for changes of Machines.
+async fn forbid(w: &World, name: &str, allowed: &str, message: &str) -> Result<()> {
+    let group = "admissionregistration.k8s.io/v1";
+    let policy = json!({
+        "apiVersion": group, "kind": "ValidatingAdmissionPolicy",
+        "metadata": { "name": name },
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": ["cluster.x-k8s.io"], "apiVersions": ["*"], "resources": ["machines"],
+                "operations": ["UPDATE"],
+            }]},
+            "validations": [{ "expression": allowed, "message": message }],
+        },
+    });
+    let binding = json!({
+        "apiVersion": group, "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": { "name": name },
+        "spec": { "policyName": name, "validationActions": ["Deny"] },
+    });
+    apply(&w.stage.client, policy).await?;
+    apply(&w.stage.client, binding).await.map(drop)
+}
+
+/// Waits until the Machine cannot be given this value of the mark.
+async fn wait_forbidden(w: &World, host: &str, mark: Option<&str>) -> Result<()> {
+    let machines = w.stage.machines();
+    wait_until("the policy is in force", LONG, || async {
+        let body = json!({ "metadata": { "annotations": { MARK: mark } } });
+        let params = PatchParams::default().dry_run();
+        let marked = machines.patch(host, &params, &Patch::Merge(body)).await;
+        Ok(match marked {
+            Ok(_) => Err("the mark can be changed".to_owned()),
+            Err(_) => Ok(()),
+        })
+    })
+    .await
+}
 
 /// A Machine that cannot be marked would be replaced by its check while somebody works on its host.
 pub async fn refused(w: &World) -> Result<()> {
     let host = "refused-1";
     w.stage.run_pod(host).await?;
-    apply_yaml(&w.stage.client, POLICY).await?;
-    let machines = w.stage.machines();
-    wait_until("the policy is in force", LONG, || async {
-        let body = json!({ "metadata": { "annotations": { MARK: "try" } } });
-        let params = PatchParams::default().dry_run();
-        let marked = machines.patch(host, &params, &Patch::Merge(body)).await;
-        Ok(match marked {
-            Ok(_) => Err("it can be marked".to_owned()),
-            Err(_) => Ok(()),
-        })
-    })
-    .await?;
+    forbid(w, "no-marks", MARKED, "nobody marks this Machine").await?;
+    wait_forbidden(w, host, Some("try")).await?;
     w.start(host, json!({ "machine": host })).await?;
     let object = w
         .wait(host, "says that it cannot be marked", |object| {
@@ -116,18 +109,8 @@ pub async fn refused(w: &World) -> Result<()> {
 
 /// Nor may a mark be taken back: the maintenance is not over, and says what is left.
 async fn left(w: &World, host: &str) -> Result<()> {
-    apply_yaml(&w.stage.client, KEPT).await?;
-    let machines = w.stage.machines();
-    wait_until("the policy is in force", LONG, || async {
-        let body = json!({ "metadata": { "annotations": { MARK: null } } });
-        let params = PatchParams::default().dry_run();
-        let marked = machines.patch(host, &params, &Patch::Merge(body)).await;
-        Ok(match marked {
-            Ok(_) => Err("the mark can be removed".to_owned()),
-            Err(_) => Ok(()),
-        })
-    })
-    .await?;
+    forbid(w, "no-removal", FREED, "nobody frees this Machine").await?;
+    wait_forbidden(w, host, None).await?;
     w.end(host).await?;
     let said = |object: &Value| object["status"]["reason"] == "MarkLeft";
     let object = w.wait(host, "says that a mark is left", said).await?;
@@ -138,7 +121,7 @@ async fn left(w: &World, host: &str) -> Result<()> {
     for part in ["nobody frees this Machine", "remove the annotation"] {
         ensure!(message.contains(part), "{part} is missing in {message}");
     }
-    let machine = machines.get(host).await?;
+    let machine = w.stage.machines().get(host).await?;
     ensure!(machine.annotations().contains_key(SKIP), "it is not marked");
     wait_until("a warning", LONG, || async {
         let events = w.stage.events(host).await?;

@@ -10,7 +10,7 @@ use kube::{
 };
 use rackhand_tests::{
     rack::LedState,
-    stage::{LONG, NAMESPACE, Recorder, Stage, is_ready, wait_until},
+    stage::{LONG, NAMESPACE, Recorder, Stage, wait_until},
 };
 use serde_json::{Value, json};
 
@@ -175,18 +175,8 @@ impl World {
 
     /// Waits until the host is on, its Node is Ready, and nothing is left.
     pub async fn wait_back(&self, host: &str) -> Result<()> {
-        wait_until(&format!("{host}: back"), LONG, || async {
-            let mut left = self.left(host).await?;
-            if !is_ready(&self.stage.node(host).await?) {
-                left.push("not Ready".into());
-            }
-            Ok(if left.is_empty() {
-                Ok(())
-            } else {
-                Err(left.join(", "))
-            })
-        })
-        .await
+        let left = async || self.left(host).await;
+        self.stage.wait_ready_without(host, left).await
     }
 
     /// What the kubectl plugin prints.

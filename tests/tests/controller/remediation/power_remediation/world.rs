@@ -5,7 +5,7 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, DynamicObject, PostParams},
 };
-use rackhand_tests::stage::{CLUSTER, LONG, NAMESPACE, Recorder, Stage, is_ready, wait_until};
+use rackhand_tests::stage::{CLUSTER, LONG, NAMESPACE, Recorder, Stage, wait_until};
 use serde_json::{Value, json};
 
 pub const NODE_NAME: &str = "remediation.medik8s.io/node-name";
@@ -124,18 +124,8 @@ impl World {
 
     /// Waits until the host is on, its Node is Ready, and nothing is left.
     pub async fn wait_back(&self, host: &str) -> Result<()> {
-        wait_until(&format!("{host}: back"), LONG, || async {
-            let mut left = self.stage.left_on(host).await?;
-            if !is_ready(&self.stage.node(host).await?) {
-                left.push("not Ready".into());
-            }
-            Ok(if left.is_empty() {
-                Ok(())
-            } else {
-                Err(left.join(", "))
-            })
-        })
-        .await
+        let left = async || self.stage.left_on(host).await;
+        self.stage.wait_ready_without(host, left).await
     }
 
     /// Hangs a host that never boots again.

@@ -2,18 +2,6 @@
 
 use super::{super::*, build::*};
 
-fn mk_deleted() -> Observation {
-    let mut o = mk_held();
-    o.object.deleting = true;
-    o
-}
-
-fn mk_offline() -> Observation {
-    let mut o = mk_held();
-    bmh(&mut o).online = false;
-    o
-}
-
 #[test]
 fn remediation_deleted_after_its_node_is_back_has_succeeded() {
     let mut o = mk_observation();

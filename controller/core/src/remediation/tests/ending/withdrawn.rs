@@ -2,18 +2,6 @@
 
 use super::{super::*, build::*};
 
-fn mk_deleted() -> Observation {
-    let mut o = mk_held();
-    o.object.deleting = true;
-    o
-}
-
-fn mk_offline() -> Observation {
-    let mut o = mk_held();
-    bmh(&mut o).online = false;
-    o
-}
-
 #[test]
 fn l1_cluster_is_pinned_once_known_and_never_changed() {
     let mut o = mk_held();

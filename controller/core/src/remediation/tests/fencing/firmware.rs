@@ -21,6 +21,14 @@ fn mk_checked() -> Observation {
     o
 }
 
+/// The same, of a host that is held.
+fn mk_checked_and_held() -> Observation {
+    Observation {
+        bmh: mk_held().bmh,
+        ..mk_checked()
+    }
+}
+
 /// Pending, after an update was seen before the hold.
 fn mk_waiting(o: &mut Observation) -> State {
     running(o, 0, 10);
@@ -31,6 +39,26 @@ fn mk_waiting(o: &mut Observation) -> State {
         (Step::Pending, "FirmwareUpdateRunning")
     );
     s
+}
+
+/// The next command is a power-off, sent although an update runs or not.
+fn sends_off(o: &Observation, s: &State, now: i64, although_updating: bool) {
+    let command = does(o, s, now);
+    assert!(
+        matches!(command, Command::PowerOff { during_update, .. } if during_update == although_updating),
+        "{command:?}"
+    );
+}
+
+/// An operation that an update kept from sending anything.
+fn mk_refused_for_update(percent: u8) -> OperationView {
+    OperationView::Finished {
+        outcome: OperationOutcome::FirmwareUpdate {
+            update: mk_update(percent),
+            why: "firmware is being updated".into(),
+        },
+        commands_sent: 0,
+    }
 }
 
 #[test]
@@ -128,10 +156,7 @@ fn approval_or_policy_reaches_the_agent() {
 
 #[test]
 fn host_under_its_taint_is_switched_off_whatever_its_bmc_reports() {
-    let o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let o = mk_checked_and_held();
     let mut s = mk_state(Step::PoweringOff);
     s.attempt.taint = Some(TaintOwner::Us);
     let off = does(&o, &s, 0);
@@ -149,31 +174,16 @@ fn host_under_its_taint_is_switched_off_whatever_its_bmc_reports() {
 
 #[test]
 fn refusal_of_the_agent_takes_back_what_was_begun() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let mut s = mk_state(Step::PoweringOff);
     s.agent_holds = true;
     let id = operation_id(UID, &s);
-    o.operation = Some(OperationView::Finished {
-        outcome: OperationOutcome::FirmwareUpdate {
-            update: mk_update(1),
-            why: "firmware is being updated".into(),
-        },
-        commands_sent: 0,
-    });
+    o.operation = Some(mk_refused_for_update(1));
     assert_eq!(does(&o, &s, 5), Command::RemoveHold);
     bmh(&mut o).our_hold = false;
     o.operation = None;
     // The key is gone; the outcome is still that of the operation.
-    o.operation = Some(OperationView::Finished {
-        outcome: OperationOutcome::FirmwareUpdate {
-            update: mk_update(1),
-            why: "firmware is being updated".into(),
-        },
-        commands_sent: 0,
-    });
+    o.operation = Some(mk_refused_for_update(1));
     let (s, reason) = writes(&o, &s, 7);
     assert_eq!(
         (s.step, reason.label()),
@@ -231,10 +241,7 @@ fn recovery_after_a_power_off_was_taken_back_ends_the_hold_at_the_agent() {
 
 #[test]
 fn f6_power_off_after_one_that_was_taken_back_is_a_first_one_again() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let grace = |o: &Observation, s: &State| match does(o, s, 5) {
         Command::PowerOff { command_after, .. } => command_after,
         other => panic!("{other:?}"),
@@ -383,10 +390,7 @@ fn mk_interrupted_off(o: &mut Observation) -> State {
 
 #[test]
 fn update_after_a_command_keeps_the_hold_and_costs_no_try() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let before = operation_id(UID, &mk_state(Step::PoweringOff));
     let mut s = mk_interrupted_off(&mut o);
     assert!(s.agent_holds && s.failure.is_none());
@@ -411,31 +415,16 @@ fn update_after_a_command_keeps_the_hold_and_costs_no_try() {
     reads(&mut o, 700, UpdateStatus::Idle);
     s = writes(&o, &s, 700).0;
     assert_eq!(s.attempt.update, None);
-    assert!(matches!(
-        does(&o, &s, 701),
-        Command::PowerOff {
-            during_update: false,
-            ..
-        }
-    ));
+    sends_off(&o, &s, 701, false);
 }
 
 #[test]
 fn refusal_after_a_shutdown_was_asked_for_keeps_the_hold() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let mut s = mk_state(Step::PoweringOff);
     s.agent_holds = true;
     s.attempt.soft_off = true;
-    o.operation = Some(OperationView::Finished {
-        outcome: OperationOutcome::FirmwareUpdate {
-            update: mk_update(1),
-            why: "firmware is being updated".into(),
-        },
-        commands_sent: 0,
-    });
+    o.operation = Some(mk_refused_for_update(1));
     let (s, reason) = writes(&o, &s, 5);
     assert_eq!(
         (s.step, reason.label()),
@@ -445,58 +434,31 @@ fn refusal_after_a_shutdown_was_asked_for_keeps_the_hold() {
 
 #[test]
 fn shutdown_that_an_update_refused_was_not_asked_for() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     policy(&mut o).soft_off_timeout = secs(60);
     let mut s = mk_state(Step::ShuttingDown);
     s.agent_holds = true;
     s.attempt.soft_off = true;
-    o.operation = Some(OperationView::Finished {
-        outcome: OperationOutcome::FirmwareUpdate {
-            update: mk_update(1),
-            why: "firmware is being updated".into(),
-        },
-        commands_sent: 0,
-    });
+    o.operation = Some(mk_refused_for_update(1));
     let (s, _) = writes(&o, &s, 5);
     assert_eq!((s.step, s.attempt.soft_off), (Step::PoweringOff, false));
 }
 
 #[test]
 fn person_or_policy_ends_the_wait_after_a_command() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let s = mk_interrupted_off(&mut o);
     o.approved = true;
-    assert!(matches!(
-        does(&o, &s, 35),
-        Command::PowerOff {
-            during_update: true,
-            ..
-        }
-    ));
+    sends_off(&o, &s, 35, true);
     o.approved = false;
     o.update_rules.proceed_after = Some(secs(60));
     assert_eq!(does(&o, &s, 35), Command::ReadUpdates);
-    assert!(matches!(
-        does(&o, &s, 65),
-        Command::PowerOff {
-            during_update: true,
-            ..
-        }
-    ));
+    sends_off(&o, &s, 65, true);
 }
 
 #[test]
 fn remediation_withdrawn_while_it_waits_switches_the_host_on_again() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let s = mk_interrupted_off(&mut o);
     o.object.deleting = true;
     let (s, _) = writes(&o, &s, 6);
@@ -505,10 +467,7 @@ fn remediation_withdrawn_while_it_waits_switches_the_host_on_again() {
 
 #[test]
 fn off_with_unknown_updates_is_said_and_recorded() {
-    let mut o = Observation {
-        bmh: mk_held().bmh,
-        ..mk_checked()
-    };
+    let mut o = mk_checked_and_held();
     let mut s = mk_state(Step::PoweringOff);
     s.agent_holds = true;
     let why = "tasks: not read in time";

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     agents::CallFailure,
-    hosts::bmc_endpoint,
+    hosts::{EndpointError, bmc_endpoint},
     store::{
         api::{ApiError, optional},
         maintenance::{StoredMaintenance, remediation_key},
@@ -489,8 +489,11 @@ async fn led(
             let view = context.index.host(&key).and_then(|entry| entry.view.ok());
             let view = view
                 .ok_or_else(|| ApiError::other(what, format!("there is no BareMetalHost {key}")))?;
-            let read = bmc_endpoint(&context.client, &key, &view).await?;
-            Some(read.map_err(|why| ApiError::other(what, why))?)
+            let read = bmc_endpoint(&context.client, &key, &view).await;
+            Some(read.map_err(|error| match error {
+                EndpointError::Api(error) => error,
+                missing => ApiError::other(what, missing),
+            })?)
         }
     };
     let for_ = lit.then_some(LED_LIT_FOR);

@@ -3,7 +3,7 @@
 use kube::{api::DynamicObject, core::ApiResource};
 use rackhand_api::views::{MachineHealthCheckView, OpenShiftHealthCheckView, TemplateRef};
 
-use super::{Reader, listed};
+use super::{ReadError, Reader, listed};
 use crate::{
     checks::openshift_controllers,
     clusters::client_of,
@@ -11,10 +11,7 @@ use crate::{
         CheckGroup, ExplainError, Found,
         machines::{ambiguous, existing},
     },
-    store::{
-        api::words,
-        object::{Key, Kind},
-    },
+    store::object::{Key, Kind},
 };
 
 // === impl Reader ===
@@ -66,7 +63,7 @@ impl Reader {
             return Ok(found);
         }
         if let Some(why) = unread.pop() {
-            return Err(ExplainError::Cluster(why));
+            return Err(ExplainError::Cluster(why.to_string()));
         }
         if resources.is_empty() {
             let groups = group.map_or(CheckGroup::ALL.to_vec(), |group| vec![group]);
@@ -94,10 +91,10 @@ impl Reader {
         &self,
         group: CheckGroup,
         key: &Key,
-    ) -> Result<Option<(ApiResource, Option<DynamicObject>)>, String> {
+    ) -> Result<Option<(ApiResource, Option<DynamicObject>)>, ReadError> {
         let kind = group.kind();
         let served = self.served.find(&self.client, kind.group(), kind.kind());
-        let Some(resource) = served.await.map_err(|e| words(&e))? else {
+        let Some(resource) = served.await? else {
             return Ok(None);
         };
         let what = format!("{} {key} of {}", kind.kind(), kind.group());
@@ -134,8 +131,8 @@ impl Reader {
         self.list_required(Kind::Cluster, namespace).await?;
         let cluster = Key::new(namespace, view.cluster_name.clone().unwrap_or_default());
         let nodes = match client_of(&self.client, &cluster).await {
-            Ok((client, _)) => self.nodes(&client).await,
-            Err(why) => Err(why),
+            Ok((client, _)) => self.nodes(&client).await.map_err(ReadError::from),
+            Err(why) => Err(ReadError::NoClient(why)),
         };
         if let Err(why) = nodes {
             self.no_nodes("the workload cluster cannot be read from here", why);
@@ -197,7 +194,7 @@ impl Reader {
                     Ok(None) => self.note(format!(
                         "{name} does not exist: no remediation can be created from it"
                     )),
-                    Err(why) => self.note(why),
+                    Err(error) => self.note(error.to_string()),
                 }
             }
             Err(why) => self.note(format!(
@@ -206,7 +203,9 @@ impl Reader {
         }
         let kind = template.remediation_kind();
         let found = match self.resource(template, kind).await {
-            Ok(resource) => listed(&self.client, &resource, namespace).await,
+            Ok(resource) => listed(&self.client, &resource, namespace)
+                .await
+                .map_err(ReadError::from),
             Err(why) => Err(why),
         };
         match found {
@@ -215,10 +214,12 @@ impl Reader {
         }
     }
 
-    async fn resource(&self, template: &TemplateRef, kind: &str) -> Result<ApiResource, String> {
+    async fn resource(&self, template: &TemplateRef, kind: &str) -> Result<ApiResource, ReadError> {
         let version = &template.api_version;
         let found = self.served.pinned(&self.client, version, kind).await;
-        let found = found.map_err(|error| words(&error))?;
-        found.ok_or_else(|| format!("{kind} of {version} is not served"))
+        found?.ok_or_else(|| ReadError::NotServed {
+            kind: kind.to_owned(),
+            version: version.clone(),
+        })
     }
 }

@@ -16,7 +16,7 @@ use rackhand_core::values::duration::time_span;
 
 use super::{CheckSubject, ExplainError, Found, snapshot::Snapshot};
 use crate::store::{
-    api::{call, optional, words},
+    api::{ApiError, call, optional, words},
     object::{self, Key, Kind, Served, api, list_pages, with_kind},
 };
 
@@ -61,6 +61,21 @@ fn other_time(at: Timestamp) -> String {
     format!("evaluated for a time {apart} {side}, with the objects as they are now")
 }
 
+/// Why something is not in the view.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// It is not known whether the cluster serves the kind.
+    #[error("{}", words(.0))]
+    Discovery(#[from] kube::Error),
+    #[error("{kind} of {version} is not served")]
+    NotServed { kind: String, version: String },
+    /// There is no client of the workload cluster.
+    #[error("{0}")]
+    NoClient(String),
+}
+
 /// Reads objects into a snapshot.
 struct Reader {
     client: Client,
@@ -86,9 +101,9 @@ impl Reader {
     }
 
     /// Lists the objects of a kind; none if the cluster does not serve it.
-    async fn list(&mut self, kind: Kind, namespace: &str) -> Result<(), String> {
+    async fn list(&mut self, kind: Kind, namespace: &str) -> Result<(), ReadError> {
         let found = self.served.find(&self.client, kind.group(), kind.kind());
-        if let Some(resource) = found.await.map_err(|e| words(&e))? {
+        if let Some(resource) = found.await? {
             let found = listed(&self.client, &resource, namespace).await?;
             self.add(found);
         }
@@ -116,7 +131,7 @@ impl Reader {
         resource: &ApiResource,
         what: &str,
         key: &Key,
-    ) -> Result<Option<DynamicObject>, String> {
+    ) -> Result<Option<DynamicObject>, ApiError> {
         get_from(&self.client, resource, what, key).await
     }
 
@@ -127,23 +142,24 @@ impl Reader {
         match self.get(&resource, &what, &Key::new("", name)).await {
             Ok(Some(crd)) => self.add([crd]),
             Ok(None) => self.note(format!("{what} does not exist")),
-            Err(why) => self.note(why),
+            Err(error) => self.note(error.to_string()),
         }
     }
 
     /// Lists the Nodes of a cluster.
-    async fn nodes(&mut self, client: &Client) -> Result<(), String> {
+    async fn nodes(&mut self, client: &Client) -> Result<(), ApiError> {
         let nodes: Api<Node> = Api::all(client.clone());
         let read = |params: ListParams| {
             let nodes = nodes.clone();
             async move { nodes.list(&params).await }
         };
         let listed = list_pages("Nodes", &ListParams::default(), read).await;
-        self.snapshot.seen.nodes = listed.map_err(|e| e.to_string())?;
+        self.snapshot.seen.nodes = listed?;
         Ok(())
     }
 
-    fn no_nodes(&mut self, what: &str, why: String) {
+    fn no_nodes(&mut self, what: &str, why: impl Into<ReadError>) {
+        let why = why.into().to_string();
         self.note(format!("{what}: {why}"));
         self.snapshot.seen.down = Some(why);
     }
@@ -160,11 +176,10 @@ async fn get_from(
     resource: &ApiResource,
     what: &str,
     key: &Key,
-) -> Result<Option<DynamicObject>, String> {
+) -> Result<Option<DynamicObject>, ApiError> {
     let objects = api(client, resource, &key.namespace);
     let found = optional(call(what, objects.get(&key.name)).await);
-    let found = found.map_err(|error| error.to_string())?;
-    Ok(found.map(|object| with_kind(object, resource)))
+    Ok(found?.map(|object| with_kind(object, resource)))
 }
 
 /// The objects of a resource; of all namespaces if `namespace` is empty.
@@ -172,7 +187,7 @@ async fn listed(
     client: &Client,
     resource: &ApiResource,
     namespace: &str,
-) -> Result<Vec<DynamicObject>, String> {
+) -> Result<Vec<DynamicObject>, ApiError> {
     list_with(client, resource, namespace, &ListParams::default()).await
 }
 
@@ -181,7 +196,6 @@ async fn list_with(
     resource: &ApiResource,
     namespace: &str,
     params: &ListParams,
-) -> Result<Vec<DynamicObject>, String> {
-    let listed = object::list_with(client, resource, namespace, &resource.kind, params).await;
-    listed.map_err(|error| error.to_string())
+) -> Result<Vec<DynamicObject>, ApiError> {
+    object::list_with(client, resource, namespace, &resource.kind, params).await
 }

@@ -74,7 +74,7 @@ impl Reader {
                 let key = Key::new(namespace, &reference.name);
                 match self.get(&resource, &name_of(reference), &key).await {
                     Ok(found) => self.add(found),
-                    Err(why) => self.note(why),
+                    Err(error) => self.note(error.to_string()),
                 }
             }
             Ok(None) => {}
