@@ -81,7 +81,7 @@ pub struct Earlier {
     pub name: String,
     /// Whether it has begun.
     pub has_begun: bool,
-    /// What the wait for it lasts until.
+    /// What ends the wait for it, and at what time as far as that is known.
     pub ends: Ends,
 }
 
