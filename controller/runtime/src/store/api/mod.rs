@@ -233,8 +233,9 @@ fn tuned(mut config: Config) -> Result<Client, ClientError> {
     let agent = concat!("rackhand-controller/", env!("CARGO_PKG_VERSION"));
     let agent = HeaderValue::from_static(agent);
     config.headers.push((USER_AGENT, agent));
-    let certificate = certificate_of(&config.auth_info);
-    connections::client(config).map_err(|error| unusable(&error, certificate.as_deref()))
+    let user = config.auth_info.clone();
+    connections::client(config)
+        .map_err(|error| unusable_certificate(&error, &user).unwrap_or_else(|| error.into()))
 }
 
 /// Where a kubeconfig has its client certificate, for messages.
@@ -260,8 +261,10 @@ fn certificate_of(user: &AuthInfo) -> Option<String> {
     })
 }
 
-/// Why no client can be made, with the files of a client certificate that cannot be used.
-fn unusable(error: &kube::Error, certificate: Option<&str>) -> ClientError {
+/// That the client certificate of a kubeconfig cannot be used, with its files; `None` if no client can be made for
+/// another reason.
+#[must_use]
+pub fn unusable_certificate(error: &kube::Error, user: &AuthInfo) -> Option<ClientError> {
     use kube::client::RustlsTlsError as Tls;
     let why = match error {
         kube::Error::RustlsTls(Tls::InvalidPrivateKey(cause)) => {
@@ -280,14 +283,14 @@ fn unusable(error: &kube::Error, certificate: Option<&str>) -> ClientError {
             | Tls::MissingCertificate
             | Tls::UnknownPrivateKeyFormat,
         ) => words(error),
-        other => return ClientError(words(other)),
+        _ => return None,
     };
-    ClientError(match certificate {
+    Some(ClientError(match certificate_of(user) {
         Some(certificate) => {
             format!("the client certificate cannot be used ({certificate}): {why}")
         }
         None => format!("the client certificate cannot be used: {why}"),
-    })
+    }))
 }
 
 /// The client of the management cluster.
