@@ -49,7 +49,7 @@ pub use serve::explain::{
     CheckGroup, CheckSubject, ExplainError, RemediationKind, SettingsError, ShownSettings, Subject,
     View, explain_cluster, explain_files, settings_of_cluster, settings_of_files,
 };
-pub use store::api::{ClientError, FIELD_MANAGER};
+pub use store::api::{ClientError, FIELD_MANAGER, unusable_certificate};
 pub use store::host_evidence::evidence_of_api;
 
 /// Parsers for fuzzing.

@@ -72,10 +72,10 @@ pub(crate) struct Start {
     #[arg(long)]
     reason: String,
     /// How long it lasts, from the time at which the host can be worked on, such as 2h.
-    #[arg(long = "for", value_name = "TIME", value_parser = crate::args::seconds, conflicts_with = "until")]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::args::seconds, conflicts_with = "until", allow_hyphen_values = true)]
     lasts: Option<Duration>,
     /// When it ends, such as 2026-12-01T06:00:00Z.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     until: Option<Timestamp>,
     /// Leaves the host on: its Node is only cordoned and emptied.
     #[arg(long)]
@@ -84,7 +84,7 @@ pub(crate) struct Start {
     #[arg(long)]
     led: bool,
     /// How long the pods may take to leave.
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = crate::args::seconds)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = crate::args::seconds, allow_hyphen_values = true)]
     eviction: Duration,
     /// What happens when they have not left by then.
     #[arg(long, value_enum, default_value = "wait")]
@@ -501,6 +501,23 @@ mod tests {
         assert!(start(&["--node", "n1"]).is_err());
         assert!(start(&["--node", "n1", "--machine", "m1", "--reason", "DIMM"]).is_err());
         assert!(start(&["--node", "n1", "--node", "n2", "--reason", "DIMM"]).is_ok());
+    }
+
+    #[test]
+    fn time_that_is_none_is_named_with_its_option() {
+        let all = |args: &[&str]| start(&[&["--node", "n1", "--reason", "DIMM"], args].concat());
+        for (option, value) in [
+            ("--for", "-3h"),
+            ("--for", "2 hours"),
+            ("--eviction", "-1m"),
+            ("--until", "-1h"),
+        ] {
+            let told = all(&[option, value]).unwrap_err();
+            assert!(told.contains(option) && told.contains(value), "{told}");
+            assert!(!told.contains("unexpected argument"), "{told}");
+        }
+        let told = all(&["--for", "-3h"]).unwrap_err();
+        assert!(told.contains("is not like 20s, 10m or 1h"), "{told}");
     }
 
     #[test]

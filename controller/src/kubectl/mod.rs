@@ -24,7 +24,7 @@ use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use rackhand_runtime::CheckSubject;
+use rackhand_runtime::{CheckSubject, unusable_certificate};
 
 /// Commands for operators besides explanations.
 #[derive(Debug, Clone, Subcommand)]
@@ -192,7 +192,7 @@ pub(crate) async fn ensure_readable(
 pub(crate) async fn ensure_reachable(kubeconfig: Option<&Path>) -> anyhow::Result<()> {
     let config = config(kubeconfig).await?;
     let url = config.cluster_url.clone();
-    let client = Client::try_from(config).context("cannot connect to the management cluster")?;
+    let client = client_of(config)?;
     match client.apiserver_version().await {
         Err(error @ (kube::Error::Service(_) | kube::Error::HyperError(_))) => {
             Err(anyhow::Error::new(error).context(url))
@@ -203,7 +203,16 @@ pub(crate) async fn ensure_reachable(kubeconfig: Option<&Path>) -> anyhow::Resul
 
 pub(crate) async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     let config = config(kubeconfig).await?;
-    Client::try_from(config).context("cannot connect to the management cluster")
+    client_of(config)
+}
+
+fn client_of(config: Config) -> anyhow::Result<Client> {
+    let user = config.auth_info.clone();
+    let made = Client::try_from(config).map_err(|error| {
+        let told = unusable_certificate(&error, &user);
+        told.map_or_else(|| anyhow::Error::new(error), anyhow::Error::new)
+    });
+    made.context("cannot connect to the management cluster")
 }
 
 async fn config(kubeconfig: Option<&Path>) -> anyhow::Result<Config> {

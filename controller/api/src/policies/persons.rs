@@ -8,9 +8,9 @@
 use super::{Spec, bind, variable};
 use crate::names::{
     APPROVED_ANNOTATION, BLOCKED_ANNOTATION, CAUSE_ANNOTATION, CONFIRM_FENCED_ANNOTATION, GROUP,
-    LABEL_ANSWERED_ANNOTATION, MADE_BY_ANNOTATION, NODE_UID_ANNOTATION,
-    OVERRIDE_OTHER_NODE_ANNOTATION, OVERRIDE_OWNER_ANNOTATION, OVERRIDE_QUORUM_ANNOTATION,
-    STATE_ANNOTATION, groups,
+    LABEL_ANSWERED_ANNOTATION, MACHINE_OF_REMEDIATION_ANNOTATION, MADE_BY_ANNOTATION,
+    NODE_UID_ANNOTATION, OVERRIDE_OTHER_NODE_ANNOTATION, OVERRIDE_OWNER_ANNOTATION,
+    OVERRIDE_QUORUM_ANNOTATION, STATE_ANNOTATION, groups,
 };
 use k8s_openapi::api::admissionregistration::v1::{NamedRuleWithOperations, Validation};
 
@@ -27,8 +27,9 @@ const VERBS: [(&str, &str); 5] = [
 const ATTRIBUTE: &str = "attribute";
 
 /// What only Rackhand writes on a remediation.
-const MARKS: [&str; 6] = [
+const MARKS: [&str; 7] = [
     MADE_BY_ANNOTATION,
+    MACHINE_OF_REMEDIATION_ANNOTATION,
     NODE_UID_ANNOTATION,
     LABEL_ANSWERED_ANNOTATION,
     CAUSE_ANNOTATION,
@@ -110,6 +111,8 @@ fn validations() -> Vec<Validation> {
     let mut all: Vec<Validation> = words.chain(marks).collect();
     // Without it, no health check withdraws the remediation.
     all.push(may_remove(MADE_BY_ANNOTATION, ATTRIBUTE));
+    // Without it, the remediation of a Machine that is gone is one of a Node.
+    all.push(may_remove(MACHINE_OF_REMEDIATION_ANNOTATION, ATTRIBUTE));
     all
 }
 

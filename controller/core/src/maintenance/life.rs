@@ -462,7 +462,7 @@ fn begun(
         }
     }
     if let Some((word, why)) = why_unmarked(f).filter(|_| !d.record.marked) {
-        if stage == Stage::Evicting {
+        if stage == Stage::Evicting || Reason::of_marks().contains(&reason) {
             (d.reason, d.message) = (MaintenanceReason::MarkRefused, refused_mark(&why));
         } else {
             let message = format!("a health check may act on the host: {why}");

@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::remediation::Reason;
+
 /// How long medik8s' maintenance Lease lasts without a renewal. It is renewed after a third of it.
 pub const LEASE_LASTS: Duration = Duration::from_secs(300);
 
@@ -212,6 +214,18 @@ impl LeaseMark {
     }
 }
 
+/// Why the remediation of a maintenance does not have its host told to go off, by medik8s' Lease as read at that moment.
+/// One that another holder has keeps it until that one has finished; any other is set again within seconds. `by`: the
+/// maintenance, for messages.
+#[must_use]
+pub fn lease_before_off(lease: &LeaseMark, by: String, now: Timestamp) -> Option<Reason> {
+    match lease {
+        LeaseMark::Theirs { .. } => Some(Reason::WaitingForMarks(by)),
+        lease if lease.is_in_place(now) => None,
+        _ => Some(Reason::SettingMarks(by)),
+    }
+}
+
 /// What was done with the locator LED, as far as this process knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct LedMark {
@@ -268,6 +282,30 @@ mod tests {
                 "{other:?}"
             );
         }
+    }
+
+    #[test]
+    fn host_goes_off_only_while_its_maintenance_holds_the_lease() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let of = |lease| lease_before_off(&lease, "HostMaintenance ns/m".into(), at(1000));
+        let label = |lease| of(lease).map(|reason| reason.label());
+        let ours = |renewed| LeaseMark::Ours {
+            renewed: at(renewed),
+        };
+        assert_eq!(label(LeaseMark::NotUsed), None);
+        assert_eq!(label(ours(990)), None);
+        assert_eq!(label(ours(600)), Some("SettingMarks"), "it has expired");
+        assert_eq!(label(LeaseMark::Free), Some("SettingMarks"));
+        let unread = LeaseMark::Unread {
+            why: "timeout".into(),
+            expires: at(1200),
+        };
+        assert_eq!(label(unread), Some("SettingMarks"));
+        let theirs = LeaseMark::Theirs {
+            holder: "fence-agents".into(),
+            until: at(1010),
+        };
+        assert_eq!(label(theirs), Some("WaitingForMarks"));
     }
 
     #[test]

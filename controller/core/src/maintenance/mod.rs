@@ -28,7 +28,7 @@ pub use heeding::{ChecksDo, checks_do};
 pub use life::decide;
 pub use marks::{
     LEASE_LASTS, LED_LIT_FOR, LED_RENEWED_AFTER, LeaseMark, LedMark, MachineMark, Mark,
-    machine_mark, openshift_mark, skip_value,
+    lease_before_off, machine_mark, openshift_mark, skip_value,
 };
 pub use node_place::{NodePlace, NodeSight, node_place};
 pub use refusal::{ForeignCheck, refused_by_check};

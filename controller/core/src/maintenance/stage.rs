@@ -76,11 +76,18 @@ pub fn stage(state: Option<&State>, reason: &str) -> Stage {
             false => Stage::Unrecorded,
         };
     };
+    // After an attempt the host is on, and what was set on it and on its Node is removed, unless it is to be kept off.
+    let waits = match state.step {
+        Step::Pending => true,
+        Step::Retrying => state.keep_off.is_none() && !state.outlets_may_be_off(),
+        _ => false,
+    };
     match state.step {
-        Step::Pending if waits_for_marks => Stage::Ready,
-        Step::Pending => Stage::Waiting,
+        _ if waits && waits_for_marks => Stage::Ready,
+        _ if waits => Stage::Waiting,
         Step::Evicting => Stage::Evicting,
-        Step::Holding
+        Step::Pending
+        | Step::Holding
         | Step::ShuttingDown
         | Step::PoweringOff
         | Step::AwaitingConfirmation
@@ -114,5 +121,17 @@ mod tests {
         assert_eq!(stage(None, "StateLost"), Stage::Unrecorded);
         state.step = Step::Evicting;
         assert_eq!(stage(Some(&state), "WaitingForMarks"), Stage::Evicting);
+    }
+
+    #[test]
+    fn further_attempt_that_waits_is_not_shown_as_a_power_off() {
+        let mut state = State::new(Timestamp::UNIX_EPOCH);
+        state.step = Step::Retrying;
+        assert_eq!(stage(Some(&state), "HeldByPolicy"), Stage::Waiting);
+        for reason in Reason::of_marks() {
+            assert_eq!(stage(Some(&state), reason), Stage::Ready, "{reason}");
+        }
+        state.keep_off = Some(Reason::ExhaustedKeptOff(2));
+        assert_eq!(stage(Some(&state), "HeldByPolicy"), Stage::Working);
     }
 }

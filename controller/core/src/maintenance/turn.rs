@@ -61,7 +61,7 @@ pub struct Claim {
     pub created: Timestamp,
     /// Whether a mark may be set, or its remediation has begun.
     pub has_begun: bool,
-    /// When it ends.
+    /// What ends it, and at what time as far as its spec and status say.
     pub ends: Ends,
     /// Its host.
     pub place: Place,
@@ -81,7 +81,7 @@ pub struct Earlier {
     pub name: String,
     /// Whether it has begun.
     pub has_begun: bool,
-    /// When it ends.
+    /// What ends the wait for it, and at what time as far as that is known.
     pub ends: Ends,
 }
 

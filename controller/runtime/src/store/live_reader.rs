@@ -3,12 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use futures::{FutureExt, future::try_join_all};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Secret};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, ListParams},
 };
-use rackhand_api::names::{groups, kinds};
+use rackhand_api::names::{MEDIK8S_LEASE_NAMESPACE, groups, kinds};
 
 use super::{
     api::{ApiError, call, optional, words},
@@ -139,6 +139,18 @@ impl LiveReader {
         let machines = api(&self.objects.client, &resource, &key.namespace);
         let read = call(what, machines.get(&key.name)).await;
         optional(read).map_err(|e| e.to_string())
+    }
+
+    /// The Lease with this name by which medik8s' operators exclude each other, if there is one. `what`: the Lease, for
+    /// messages.
+    pub(crate) async fn medik8s_lease(
+        &self,
+        name: &str,
+        what: String,
+    ) -> Result<Option<Lease>, ApiError> {
+        let client = self.objects.client.clone();
+        let leases: Api<Lease> = Api::namespaced(client, MEDIK8S_LEASE_NAMESPACE);
+        optional(call(what, leases.get(name)).await)
     }
 
     /// Whether a Secret exists. Its data is not read.

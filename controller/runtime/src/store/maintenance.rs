@@ -115,6 +115,41 @@ pub(crate) fn unmarked(index: &Index, name: &Key, object: &DynamicObject) -> Opt
     (!status.marked).then(|| unmarked_reason(status.reason.as_deref(), by))
 }
 
+/// The identity of a maintenance as the holder of medik8s' Lease of its Node.
+pub(crate) fn lease_holder(name: &str, uid: &str) -> String {
+    format!("{}-{name}-{uid}", kinds::HOST_MAINTENANCE)
+}
+
+/// medik8s' Lease of a Node that a maintenance has listed in its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListedLease {
+    /// The Node.
+    pub(crate) node: String,
+    /// The identity of the maintenance as its holder.
+    pub(crate) holder: String,
+    /// The maintenance, for messages.
+    pub(crate) by: String,
+}
+
+/// The Lease by which medik8s' operators leave the host of this remediation alone; `None`: it is of no maintenance, or of
+/// one that has taken none.
+pub(crate) fn listed_lease(
+    index: &Index,
+    name: &Key,
+    object: &DynamicObject,
+) -> Option<ListedLease> {
+    let (key, uid) =
+        maker(object).filter(|(key, uid)| remediation_key(&key.namespace, uid) == *name)?;
+    let stored = index.maintenance(&key)?.view.ok()?;
+    let is_listed = stored.meta.uid == uid && stored.status.in_place.contains(&Mark::Lease);
+    let node = stored.status.node_name.clone().filter(|_| is_listed)?;
+    Some(ListedLease {
+        node,
+        holder: lease_holder(&key.name, &uid),
+        by: format!("HostMaintenance {key}"),
+    })
+}
+
 /// The name of the object that made a remediation, and its UID, by its annotation; `None` if no HostMaintenance did.
 pub(crate) fn maker(object: &DynamicObject) -> Option<(Key, String)> {
     let made_by = object.annotations().get(MADE_BY_ANNOTATION)?;
@@ -204,7 +239,20 @@ mod tests {
             maintenance(&json!({ "marked": true })),
         );
         assert_eq!(unmarked(&index, &name, &made), None);
+        assert_eq!(
+            listed_lease(&index, &name, &made),
+            None,
+            "it has taken none"
+        );
+        let status = json!({ "marked": true, "inPlace": ["Lease"], "nodeName": "n1" });
+        index.apply(Kind::HostMaintenance, maintenance(&status));
+        let listed = listed_lease(&index, &name, &made).unwrap();
+        assert_eq!(
+            (&*listed.node, &*listed.holder),
+            ("n1", "HostMaintenance-m-u")
+        );
         // A remediation that only says so is one like any other.
+        assert_eq!(listed_lease(&index, &Key::new("ns", "mine"), &made), None);
         assert_eq!(unmarked(&index, &Key::new("ns", "mine"), &made), None);
         let mut other = maintenance(&json!({ "marked": true }));
         other.metadata.uid = Some("u2".into());

@@ -126,8 +126,12 @@ impl Stage {
     /// # Errors
     /// The API server does not answer.
     pub async fn work_lease(&self, node: &str) -> Result<Option<Lease>> {
-        let leases: Api<Lease> = Api::namespaced(self.client.clone(), NODE_LEASES);
-        Ok(leases.get_opt(&format!("node-{node}")).await?)
+        Ok(self.work_leases().get_opt(&format!("node-{node}")).await?)
+    }
+
+    /// The Leases by which medik8s' operators exclude each other.
+    pub fn work_leases(&self) -> Api<Lease> {
+        Api::namespaced(self.client.clone(), NODE_LEASES)
     }
 
     /// Applies the NodeHealthCheck and its two templates: a quick power cycle with a boot timeout of

@@ -55,6 +55,21 @@ fn mark_that_goes_missing_stops_what_was_not_switched_yet() {
     assert!(!decide(&f, at(0)).record.marked);
     refuse_to_set(&mut f, Mark::Lease, "403");
     assert_eq!(decide(&f, at(0)).reason, R::MarkRefused);
+    // In the last moment its remediation waits for it as well, which is no power-off.
+    f.failed_marks = FailedMarks::default();
+    for (reason, expected) in [
+        ("WaitingForMarks", R::MarkRefused),
+        ("PowerOffRunning", R::PoweringOff),
+    ] {
+        f.remediation = seen(Stage::Working, false);
+        if let RemediationSeen::Present { reason: shown, .. } = &mut f.remediation {
+            *shown = reason.into();
+        }
+        let d = decide(&f, at(0));
+        assert_eq!(d.reason, expected, "{reason}");
+        assert!(d.message.contains("somebody has taken"), "{}", d.message);
+    }
+    refuse_to_set(&mut f, Mark::Lease, "403");
     f.remediation = seen(Stage::Parked, false);
     let d = decide(&f, at(0));
     assert_eq!(d.reason, R::Parked);

@@ -48,7 +48,10 @@ impl StepContext<'_> {
             return self.give_way(s, why);
         }
         if s.step == Step::Retrying && self.recovered(&s) {
-            return self.ended_before_off(s);
+            if !s.is_off_taken_back() {
+                s.record_attempt(Reason::Recovered, self.now);
+            }
+            return self.back_before_off(s);
         }
         if (s.step == Step::Pending || s.other_node.is_some())
             && !o.object.paused
@@ -57,10 +60,7 @@ impl StepContext<'_> {
             return d;
         }
         if s.step == Step::Retrying && self.stale_node_deleted(&s) {
-            return match s.is_off_taken_back() {
-                true => self.abort(s, Reason::Recovered),
-                false => self.to(s, Step::Succeeded, Reason::Recovered),
-            };
+            return self.back_before_off(s);
         }
         if let Some(d) = self.held_by_update(&s) {
             return d;
@@ -113,14 +113,13 @@ impl StepContext<'_> {
         self.leave_pending(s)
     }
 
-    /// The Node is back before a further attempt has switched the host off. The agent holds the host where a power-off
-    /// was taken back.
-    fn ended_before_off(&self, mut s: State) -> Decision {
-        if s.is_off_taken_back() {
-            return self.abort(s, Reason::Recovered);
+    /// Ends a remediation whose Node is back before this attempt has switched the host off. Where a power-off was taken
+    /// back, the agent holds the host, which is released first.
+    fn back_before_off(&self, s: State) -> Decision {
+        match s.is_off_taken_back() {
+            true => self.abort(s, Reason::Recovered),
+            false => self.to(s, Step::Succeeded, Reason::Recovered),
         }
-        s.record_attempt(Reason::Recovered, self.now);
-        self.to(s, Step::Succeeded, Reason::Recovered)
     }
 
     /// Waits while the owner of the Machine updates it in place, as it announces: a power-off in the middle could
@@ -159,11 +158,7 @@ impl StepContext<'_> {
             return Some(self.wait(s, Reason::WaitingForRenewal, until));
         }
         if self.recovered(&s) {
-            return Some(match s.is_off_taken_back() {
-                // The agent holds the host.
-                true => self.abort(s, Reason::Recovered),
-                false => self.to(s, Step::Succeeded, Reason::Recovered),
-            });
+            return Some(self.back_before_off(s));
         }
         // The health check may not have evaluated the Node yet; if the verdict has another cause,
         // it remains.
@@ -325,6 +320,11 @@ impl StepContext<'_> {
         Some(self.wait(s.clone(), why, after(self.now, MARKS_WATCH)))
     }
 
+    /// The same in the last moment before a host is switched. One that has failed is fenced: its pods wait for that.
+    pub(super) fn unmarked_before_off(&self, s: &State) -> Option<Decision> {
+        self.unmarked(s).filter(|_| self.can_end_pods(s))
+    }
+
     pub(super) fn wait_to_begin(&self, s: &State, why: Reason) -> Decision {
         if let Some(d) = self
             .uncordon(s, &why)
@@ -380,11 +380,9 @@ impl StepContext<'_> {
         if let Some(d) = self.resume_before_hold(&s) {
             return d;
         }
-        // One that has failed is fenced: its pods wait for that.
-        if !self.holds()
-            && self.can_end_pods(&s)
-            && let Some(d) = self.unmarked(&s)
-        {
+        // An owner that switches may have seen the hold.
+        let is_taken = self.holds() && s.mode == Mode::Cooperative;
+        if !is_taken && let Some(d) = self.unmarked_before_off(&s) {
             return d;
         }
         // A move may have begun: what is not held yet is not held any more (F16).

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{
     super::{NodeFacts, Reason, State, Step, Taint, TaintOwner, WorkloadView},
-    Command, Decision, StepContext, after,
+    Command, Decision, Next, StepContext, after,
     evidence::LatestReading,
 };
 
@@ -40,8 +40,14 @@ impl StepContext<'_> {
         {
             return d;
         }
+        let (reason, cordoned) = match self.fenced_cordon(&s) {
+            Some(d) => match d.next {
+                Next::Wait(due) => (d.reason, Some(due)),
+                _ => return d,
+            },
+            None => (s.failed().cloned().unwrap_or(Reason::Fenced), None),
+        };
         let given_up = matches!(s.attempt.end_reason, Some(Reason::DrainGivenUp(_)));
-        let reason = s.failed().cloned().unwrap_or(Reason::Fenced);
         if given_up && let Some(command) = self.escalation_command(&s) {
             return self.act(s, reason, command);
         }
@@ -60,7 +66,7 @@ impl StepContext<'_> {
             }
             _ => {
                 let until = after(self.now, FENCED_WATCH);
-                self.wait(s, reason, until)
+                self.wait(s, reason, cordoned.map_or(until, |due| until.min(due)))
             }
         }
     }
@@ -78,12 +84,20 @@ impl StepContext<'_> {
             s.attempt.taint = Some(TaintOwner::Us);
             return Some(self.to(s, Step::Tainting, Reason::Tainting));
         }
-        // A Node that was cordoned stays so until its host is back.
+        None
+    }
+
+    /// A Node that was cordoned stays so until its host is back. Why the host is off is not hidden by who uncordons it,
+    /// where that is a failure.
+    fn fenced_cordon(&self, s: &State) -> Option<Decision> {
+        let node = self.node()?;
         let was_cordoned = (s.cordoned.as_ref()).is_some_and(|of| of.uid == node.uid);
         let reason = s.failed().cloned().unwrap_or(Reason::Fenced);
-        was_cordoned
-            .then(|| self.cordon_now(s, node, &reason))
-            .flatten()
+        match (was_cordoned, s.failed()) {
+            (false, _) => None,
+            (true, None) => self.cordon(s, node, &reason),
+            (true, Some(_)) => self.cordon_now(s, node, &reason),
+        }
     }
 
     fn power_on_withdrawn(&self, mut s: State) -> Decision {

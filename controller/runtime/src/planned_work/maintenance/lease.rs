@@ -15,7 +15,7 @@ use rackhand_core::{
 
 use super::{memory::Memory, resolve::Subject};
 use crate::{
-    checks::nodes::{held, lease_name, lease_of, release_lease},
+    checks::nodes::{held, lease_name, lease_of, maintenance_mark, release_lease},
     leader::writer::Writer,
     store::{
         api::{ApiError, call, optional},
@@ -29,11 +29,6 @@ const READ_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// How long it stands that the namespace of such Leases is missing, so that nobody uses them.
 const UNUSED: SignedDuration = SignedDuration::from_secs(300);
-
-/// The identity of a maintenance as the holder of a Lease.
-pub(super) fn holder(name: &str, uid: &str) -> String {
-    format!("{}-{name}-{uid}", kinds::HOST_MAINTENANCE)
-}
 
 /// The name of the maintenance with this UID, if it is the holder. The mark on a Machine does not always have the name.
 pub(super) fn name_in(holder: &str, uid: &str) -> Option<String> {
@@ -157,16 +152,7 @@ pub(super) async fn read(
         Err(error) => unread(memory, error.to_string(), now),
         Ok(lease) => {
             memory.unread_since = None;
-            let known = lease.as_ref().map(held);
-            match lease_step(known.as_ref(), me, now) {
-                LeaseStep::Create | LeaseStep::Take { .. } => LeaseMark::Free,
-                LeaseStep::Renew => LeaseMark::Ours {
-                    renewed: known
-                        .and_then(|lease| lease.renewed)
-                        .unwrap_or(Timestamp::MIN),
-                },
-                LeaseStep::Taken { holder, until } => LeaseMark::Theirs { holder, until },
-            }
+            maintenance_mark(lease.as_ref(), me, now)
         }
     };
     memory.lease = Some((now, mark.clone()));

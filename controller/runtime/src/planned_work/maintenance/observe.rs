@@ -31,7 +31,7 @@ use crate::{
     store::{
         api::{ApiError, call, optional},
         index::Entry,
-        maintenance::{StoredMaintenance, remediation_key},
+        maintenance::{StoredMaintenance, lease_holder, remediation_key},
         object::{Key, Kind, api},
         remediation::{RemediationId, RemediationObject},
     },
@@ -103,7 +103,7 @@ pub(super) async fn observe(
         // It says itself what is there of it.
         _ => Leftovers::default(),
     };
-    let me = lease::holder(&key.name, uid);
+    let me = lease_holder(&key.name, uid);
     let listed = status.in_place.contains(&Mark::Lease);
     let age = (now, lease::stands(status.phase));
     let lease = lease::read(&context.leases(), memory, (&subject, listed), &me, age).await;

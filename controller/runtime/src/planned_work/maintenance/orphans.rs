@@ -23,7 +23,7 @@ use crate::{
     hosts::find_machine,
     store::{
         api::ApiError,
-        maintenance::{maker, remediation_key},
+        maintenance::{lease_holder, maker, remediation_key},
         object::{Key, Kind, list},
         remediation::RemediationObject,
     },
@@ -161,7 +161,7 @@ impl Orphan {
     /// The Lease of the Node. Its holder has the name of the maintenance, which a Machine of OpenShift, or one with an
     /// annotation of somebody else, does not have.
     async fn lease(&mut self, context: &Maintenances, uid: &str, now: Timestamp) -> LeaseMark {
-        let me = lease::holder(&self.key.name, uid);
+        let me = lease_holder(&self.key.name, uid);
         let (leases, listed) = (context.leases(), self.record.leased);
         let about = (&self.subject, listed);
         let age = (now, lease::HELD);

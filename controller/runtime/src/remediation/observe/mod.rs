@@ -3,6 +3,7 @@
 pub(super) mod concurrency;
 pub(super) mod facts;
 pub(super) mod live_reads;
+mod node_lease;
 mod operation;
 pub(super) mod other_nodes;
 pub(super) mod power_policy;
@@ -22,7 +23,7 @@ use rackhand_core::{
     remediation::{
         AgentFacts, BareMetalHostFacts, BmcAccess, Collected, Evictions, HostRef, HostView,
         JournalFacts, Observation, PodDeletions, PolicyError, Progress, Reason, State, Step,
-        WorkloadView,
+        WorkloadView, before_first_off,
     },
     signals::Signal,
 };
@@ -307,10 +308,13 @@ impl Observer {
             });
         }
         let host_identity = found.as_ref().and_then(|host| host_identity(scope, host));
-        let unmarked = unmarked(&context.index, &scope.id.key, &entry.object);
+        let is_begun = operation.is_some();
+        let unmarked = node_lease::unmarked_now(scope, &entry.object, state.as_ref(), is_begun)
+            .await
+            .or_else(|| unmarked(&context.index, &scope.id.key, &entry.object));
         // Before it begins, the marks are asked for last.
         let may_be_stopped =
-            (state.as_ref()).is_some_and(|s| matches!(s.step, Step::Evicting | Step::Holding));
+            (state.as_ref()).is_some_and(|s| s.step == Step::Evicting || before_first_off(s));
         let observation = Observation {
             object,
             machine: machine_facts(&scope.context.index, &target),

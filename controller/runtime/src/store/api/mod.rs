@@ -9,7 +9,7 @@ use std::{future::Future, path::Path, time::Duration};
 use http::header::{HeaderValue, USER_AGENT};
 use kube::{
     Client, Config,
-    config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{AuthInfo, InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
     core::Status,
 };
 use rackhand_core::remediation::WEBHOOK_FAILED;
@@ -233,7 +233,64 @@ fn tuned(mut config: Config) -> Result<Client, ClientError> {
     let agent = concat!("rackhand-controller/", env!("CARGO_PKG_VERSION"));
     let agent = HeaderValue::from_static(agent);
     config.headers.push((USER_AGENT, agent));
-    Ok(connections::client(config)?)
+    let user = config.auth_info.clone();
+    connections::client(config)
+        .map_err(|error| unusable_certificate(&error, &user).unwrap_or_else(|| error.into()))
+}
+
+/// Where a kubeconfig has its client certificate, for messages.
+fn certificate_of(user: &AuthInfo) -> Option<String> {
+    let field = |name: &str, file: Option<&String>, data: bool| match (file, data) {
+        (_, true) => Some(format!("{name}-data in the kubeconfig")),
+        (Some(file), false) => Some(format!("{name} {file}")),
+        (None, false) => None,
+    };
+    let certificate = field(
+        "client-certificate",
+        user.client_certificate.as_ref(),
+        user.client_certificate_data.is_some(),
+    )?;
+    let key = field(
+        "client-key",
+        user.client_key.as_ref(),
+        user.client_key_data.is_some(),
+    );
+    Some(match key {
+        Some(key) => format!("{certificate}, {key}"),
+        None => certificate,
+    })
+}
+
+/// That the client certificate of a kubeconfig cannot be used, with its files; `None` if no client can be made for
+/// another reason.
+#[must_use]
+pub fn unusable_certificate(error: &kube::Error, user: &AuthInfo) -> Option<ClientError> {
+    use kube::client::RustlsTlsError as Tls;
+    let why = match error {
+        kube::Error::RustlsTls(Tls::InvalidPrivateKey(cause)) => {
+            let cause = format!("{cause:?}");
+            // The library calls the key invalid whatever is wrong with the pair.
+            match cause.contains("UnsupportedCertVersion") {
+                true => "it is not of X.509 version 3: have it issued again as one, which `openssl x509 -req` does with \
+                         -extfile"
+                    .to_owned(),
+                false => words(error),
+            }
+        }
+        kube::Error::RustlsTls(
+            Tls::InvalidIdentityPem(_)
+            | Tls::MissingPrivateKey
+            | Tls::MissingCertificate
+            | Tls::UnknownPrivateKeyFormat,
+        ) => words(error),
+        _ => return None,
+    };
+    Some(ClientError(match certificate_of(user) {
+        Some(certificate) => {
+            format!("the client certificate cannot be used ({certificate}): {why}")
+        }
+        None => format!("the client certificate cannot be used: {why}"),
+    }))
 }
 
 /// The client of the management cluster.
@@ -319,6 +376,52 @@ mod tests {
     use kube::core::response::StatusDetails;
 
     use super::*;
+
+    /// Of X.509 version 1, as `openssl x509 -req` issues it without an extension.
+    const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----\n\
+MIIBFjCBvQIUB65brdVuz97/X01Xhg4x+a19ZbkwCgYIKoZIzj0EAwIwDjEMMAoG\n\
+A1UEAwwDZXZhMB4XDTI2MTEzMDA3NDE1MloXDTM2MTEyNzA3NDE1MlowDjEMMAoG\n\
+A1UEAwwDZXZhMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEpX4ddGWjWPOuUPkb\n\
+oqG8Sj8o32e4cqwQWC1o7hgo1zJHE1d5WzthrPAz5k1utCxKcGFC/F9psh3LSUWF\n\
+3TRxpjAKBggqhkjOPQQDAgNIADBFAiEAgalSytJQF1gSPkwOKuJ1q3x+fl2A0Xjc\n\
+hWlxP51fuJUCIBr5ygxOQRHULpX+0APO76ZsdWdAg0I/VFvuZJrg2rVt\n\
+-----END CERTIFICATE-----\n";
+
+    #[tokio::test]
+    async fn client_certificate_that_cannot_be_used_is_named_with_its_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
+        let of = async |certificate: &str, key: &str| {
+            let user = serde_json::json!({
+                "client-certificate": file("eva.crt", certificate), "client-key": file("eva.key", key),
+            });
+            let config = serde_json::json!({
+                "apiVersion": "v1", "kind": "Config", "current-context": "c",
+                "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "eva" } }],
+                "clusters": [{ "name": "c", "cluster": { "server": "https://127.0.0.1:1" } }],
+                "users": [{ "name": "eva", "user": user }],
+            });
+            let config = file("config", &config.to_string());
+            management_client(Some(&config))
+                .await
+                .err()
+                .unwrap()
+                .to_string()
+        };
+        let told = of(VERSION_1, &key).await;
+        for part in ["eva.crt", "eva.key", "X.509 version 3"] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert!(!told.contains("private key"), "{told}");
+        let told = of(VERSION_1, "nonsense").await;
+        assert!(told.contains("eva.key"), "{told}");
+    }
 
     #[test]
     fn a_call_that_is_put_off_names_the_pause_that_the_api_server_asks_for() {

@@ -248,9 +248,11 @@ async fn f15_what_rackhand_writes_on_a_remediation_is_set_only_by_its_account() 
 }
 
 const MADE_BY: &str = "rackhand.dev/made-by";
+const MACHINE: &str = "rackhand.dev/machine";
 /// The verb that they need is `attribute`.
-const MARKS: [&str; 4] = [
+const MARKS: [&str; 5] = [
     MADE_BY,
+    MACHINE,
     "rackhand.dev/cause",
     "rackhand.dev/state",
     "rackhand.dev/blocked",
@@ -270,7 +272,10 @@ async fn marks(server: &AdmissionServer) -> Result<()> {
         let changed = annotate(server, "tenant", &format!("{key}=y"))?;
         ensure!(changed.is_err(), "{key}: changed by a tenant");
         let removed = annotate(server, "tenant", &format!("{key}-"))?;
-        ensure!(removed.is_ok() == (key != MADE_BY), "{key}: {removed:?}");
+        ensure!(
+            removed.is_ok() != [MADE_BY, MACHINE].contains(&key),
+            "{key}: {removed:?}"
+        );
     }
     let other = annotate(server, "tenant", "example.org/note=x")?;
     ensure!(other.is_ok(), "{other:?}");

@@ -1,10 +1,11 @@
 //! Marks that the API server refuses.
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::events::v1::Event;
+use jiff::Timestamp;
+use k8s_openapi::{api::events::v1::Event, apimachinery::pkg::apis::meta::v1::MicroTime};
 use kube::{
     ResourceExt,
-    api::{Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams},
 };
 use rackhand_tests::{
     cluster::apply,
@@ -102,6 +103,59 @@ pub async fn refused(w: &World) -> Result<()> {
     }
     w.wait_phase(host, "Parked").await?;
     left(w, host).await?;
+    w.wait_gone(host).await?;
+    w.wait_back(host).await?;
+    w.stage.one_cycle(host)
+}
+
+/// Another holder takes medik8s' Lease after the maintenance has looked at it last, and before the host is told to go off.
+pub async fn taken_last(w: &World) -> Result<()> {
+    let host = "lease-1";
+    let bmc = w.stage.host(host)?;
+    w.stage.run_pod(host).await?;
+    let budgets = w.stage.forbid_eviction(host).await?;
+    w.start(host, json!({ "machine": host })).await?;
+    let is_kept = |object: &Value| {
+        object["status"]["message"]
+            .to_string()
+            .contains("keep-lease-1")
+    };
+    w.wait(host, "its budget is named", is_kept).await?;
+    // The evidence takes the time in which the Lease is taken.
+    let silent = bmc.silent();
+    budgets
+        .delete("keep-lease-1", &DeleteParams::default())
+        .await?;
+    w.wait_phase(host, "PoweringOff").await?;
+    let leases = w.stage.work_leases();
+    let taken = json!({ "spec": {
+        "holderIdentity": "somebody-else",
+        "renewTime": MicroTime(Timestamp::now()),
+        "leaseDurationSeconds": 600,
+    }});
+    let name = format!("node-{host}");
+    let params = PatchParams::default();
+    leases.patch(&name, &params, &Patch::Merge(taken)).await?;
+    bmc.clear_fault(silent);
+    wait_until("lease-1: its remediation waits", LONG, || async {
+        let made = w.remediation_of(host).await?;
+        let reason = made.map(|made| made.data["status"]["reason"].clone());
+        Ok(match reason == Some(json!("WaitingForMarks")) {
+            true => Ok(()),
+            false => Err(format!("{reason:?}")),
+        })
+    })
+    .await?;
+    let is_said = |object: &Value| {
+        let status = &object["status"];
+        status["reason"] == "MarkRefused" && status["message"].to_string().contains("somebody-else")
+    };
+    w.wait(host, "it is said who has the Lease", is_said)
+        .await?;
+    w.stage.untouched(host)?;
+    leases.delete(&name, &DeleteParams::default()).await?;
+    w.wait_phase(host, "Parked").await?;
+    w.end(host).await?;
     w.wait_gone(host).await?;
     w.wait_back(host).await?;
     w.stage.one_cycle(host)

@@ -3,6 +3,7 @@
 //! All scenarios run at the same time on one stage, each with hosts of its own.
 
 mod as_written;
+mod freeze;
 mod life;
 mod marks;
 mod openshift;
@@ -47,6 +48,8 @@ fn racks() -> Vec<RackSpec> {
                 "strip-1",
                 "cordon-1",
                 "page-1",
+                "freeze-1",
+                "lease-1",
             ],
             HostLink::Inventory,
         ),
@@ -86,6 +89,11 @@ async fn maintenance_parks_hosts_and_takes_everything_back() {
     all.add("nothing_begins_while_a_mark_is_refused", marks::refused(w));
     all.add("check_of_openshift_is_left_no_way", openshift::machine(w));
     all.add("commands_of_the_page_do_as_it_says", as_written::page(w));
+    all.add("freeze_takes_it_back_to_waiting", freeze::in_the_middle(w));
+    all.add(
+        "lease_that_is_taken_in_the_last_moment_keeps_the_host_on",
+        marks::taken_last(w),
+    );
     all.add("deleted_remediation_ends_it", taken_back::early(w));
     all.add(
         "deleted_machine_leaves_the_host_off_until_the_end",

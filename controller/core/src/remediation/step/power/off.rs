@@ -113,7 +113,7 @@ impl StepContext<'_> {
 
     fn begin_power_off(&self, s: State) -> Decision {
         if before_first_off(&s)
-            && let Some(d) = self.refused_again(&s)
+            && let Some(d) = (self.refused_again(&s)).or_else(|| self.unmarked_before_off(&s))
         {
             return d;
         }

@@ -79,6 +79,12 @@ impl StepContext<'_> {
                 {
                     return d;
                 }
+                if let Some(d) = self.unmarked_before_off(&s) {
+                    // The operating system has its whole time once it is asked.
+                    let mut s = s;
+                    s.attempt.soft_off = false;
+                    return self.to(s, Step::Holding, d.reason);
+                }
             }
             (None, true) => {}
         }

@@ -790,9 +790,16 @@ fn host_that_is_off_keeps_the_cordon_that_it_was_emptied_with_and_no_other() {
     let (s, reason) = writes(&o, &s, 5);
     assert_eq!(reason, Reason::Fenced);
     assert_eq!(does(&o, &s, 5), cordoned());
-    // While it may not be set again, the host is watched as ever.
+    // While it may not be set again, the host is watched as ever, and it is said who keeps it from that.
     o.completed.insert(cordoned());
-    assert_eq!(waits(&o, &s, 6), (Reason::Fenced, 36));
+    let (reason, until) = waits(&o, &s, 6);
+    assert_eq!((reason.label(), until), ("CordonRemoved", 15));
+    assert!(reason.to_string().contains("node node-7"), "{reason}");
+    o.power = None;
+    let d = decide(&o, Some(&s), at(6));
+    assert_eq!(d.next, Next::Do(Command::ReadPower));
+    assert_eq!(d.reason.label(), "CordonRemoved");
+    o.power = mk_power(5, PowerState::Off);
     node(&mut o).cordon = Cordon::Other;
     o.completed.clear();
     assert_eq!(waits(&o, &s, 6).0, Reason::Fenced);
@@ -952,6 +959,43 @@ fn nothing_is_cordoned_evicted_or_held_before_health_checks_are_told() {
     assert!(!matches!(d.next, Next::Wait(_)), "{:?}", d.next);
     let d = decide(&o, Some(&mk_evicting(true, 300)), at(0));
     assert_eq!((d.next, d.state.step), (Next::Write, Step::Holding));
+}
+
+#[test]
+fn mark_that_is_lost_in_the_last_moment_keeps_a_host_on_that_works() {
+    let mut o = mk_cordoned();
+    o.bmh = None;
+    o.drain = Some(Drain::default());
+    o.power = mk_power(0, PowerState::On);
+    keep_alive(&mut o, 0);
+    let begun = |step| {
+        let mut s = mk_state(step);
+        (s.mode, s.tries) = (Mode::Direct, 0);
+        s.attempt.off = None;
+        s
+    };
+    let cuts = |o: &Observation| {
+        let d = decide(o, Some(&begun(Step::PoweringOff)), at(0));
+        !matches!(d.next, Next::Wait(_))
+    };
+    assert!(cuts(&o), "with its marks");
+    o.conflict = Some(Reason::WaitingForMarks("HostMaintenance ns/m".into()));
+    let (reason, until) = waits(&o, &begun(Step::PoweringOff), 0);
+    assert_eq!((reason.label(), until), ("WaitingForMarks", 2));
+    let (back, reason) = writes(&o, &begun(Step::ShuttingDown), 0);
+    assert_eq!(
+        (back.step, reason.label()),
+        (Step::Holding, "WaitingForMarks")
+    );
+    assert!(!back.attempt.soft_off);
+    assert_eq!(waits(&o, &back, 0).0.label(), "WaitingForMarks");
+    // A host that has failed is fenced, and so is one that may be off already.
+    let mut off = begun(Step::PoweringOff);
+    off.tries = 1;
+    let d = decide(&o, Some(&off), at(0));
+    assert!(!d.reason.is_of_marks(), "{:?}", d.reason);
+    (node(&mut o).ready, node(&mut o).ready_unknown) = (false, true);
+    assert!(cuts(&o), "its pods wait for that");
 }
 
 /// A host that is to be fenced because its Node failed while its pods were waited for, and whose Node is Ready again.

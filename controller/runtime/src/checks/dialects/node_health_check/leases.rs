@@ -14,7 +14,10 @@ use kube::{
     api::{DeleteParams, PostParams, Preconditions},
 };
 use rackhand_api::names::MEDIK8S_LEASE_NAMESPACE;
-use rackhand_core::checks::nodes::{HeldLease, LeaseStep, lease_holder, lease_step};
+use rackhand_core::{
+    checks::nodes::{HeldLease, LeaseStep, lease_holder, lease_step},
+    maintenance::LeaseMark,
+};
 
 use crate::{
     checks::Context,
@@ -48,6 +51,20 @@ pub(crate) fn held(lease: &Lease) -> HeldLease {
         renewed: spec.renew_time.map(|t| t.0),
         duration: Duration::from_secs(seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0)),
         transitions: spec.lease_transitions.unwrap_or(0),
+    }
+}
+
+/// What a maintenance with this identity has of the Lease of its Node, as it was read.
+pub(crate) fn maintenance_mark(lease: Option<&Lease>, me: &str, now: Timestamp) -> LeaseMark {
+    let known = lease.map(held);
+    match lease_step(known.as_ref(), me, now) {
+        LeaseStep::Create | LeaseStep::Take { .. } => LeaseMark::Free,
+        LeaseStep::Renew => LeaseMark::Ours {
+            renewed: known
+                .and_then(|lease| lease.renewed)
+                .unwrap_or(Timestamp::MIN),
+        },
+        LeaseStep::Taken { holder, until } => LeaseMark::Theirs { holder, until },
     }
 }
 

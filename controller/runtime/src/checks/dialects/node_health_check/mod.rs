@@ -31,7 +31,7 @@ use rackhand_core::checks::nodes::{
 };
 
 pub(crate) use facts::{node as node_facts, remediation as remediation_of};
-pub(crate) use leases::{held, lease_name, lease_of, release_lease};
+pub(crate) use leases::{held, lease_name, lease_of, maintenance_mark, release_lease};
 pub(in crate::checks) use metrics::NodeMetrics;
 pub(crate) use mhc_conflict::{Fact, OpenShift};
 pub(crate) use rules::{

@@ -27,7 +27,7 @@ use crate::{
     hosts::{EndpointError, bmc_endpoint},
     store::{
         api::{ApiError, optional},
-        maintenance::{StoredMaintenance, remediation_key},
+        maintenance::{StoredMaintenance, lease_holder, remediation_key},
         object::{Key, Kind, api},
         remediation::RemediationId,
     },
@@ -94,7 +94,7 @@ async fn carry_out(
     action: MaintenanceAction,
     now: Timestamp,
 ) -> Result<(), ApiError> {
-    let (subject, me) = (&seen.subject, lease::holder(&key.name, uid));
+    let (subject, me) = (&seen.subject, lease_holder(&key.name, uid));
     let about = (subject, seen.facts.record.leased);
     match action {
         MaintenanceAction::DeleteRemediation => match &seen.remediation {

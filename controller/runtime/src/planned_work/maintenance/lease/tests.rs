@@ -4,7 +4,10 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{leader::fixture::Leading, store::fake_api::Objects};
+use crate::{
+    leader::fixture::Leading,
+    store::{fake_api::Objects, maintenance::lease_holder},
+};
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/medik8s-leases/leases/node-n1";
 const ME: &str = "HostMaintenance-dimm-u1";
@@ -191,13 +194,13 @@ fn own_nodes_are_asked_for_while_a_maintenance_may_need_the_lease() {
 #[test]
 fn f9_holder_of_a_lease_names_the_maintenance_with_this_uid_alone() {
     assert_eq!(
-        name_in(&holder("dimm-a3", "u-1"), "u-1").unwrap(),
+        name_in(&lease_holder("dimm-a3", "u-1"), "u-1").unwrap(),
         "dimm-a3"
     );
     for (other, uid) in [
-        (holder("dimm", "u-2"), "u-1"),
-        (holder("dimm", "u-1"), ""),
-        (holder("", "u-1"), "u-1"),
+        (lease_holder("dimm", "u-2"), "u-1"),
+        (lease_holder("dimm", "u-1"), ""),
+        (lease_holder("", "u-1"), "u-1"),
         ("HostMaintenance-u-1".to_owned(), "u-1"),
         ("HostMaintenance-dimmu-1".to_owned(), "u-1"),
         ("node-maintenance-u-1".to_owned(), "u-1"),
