@@ -118,7 +118,7 @@ impl PowerLoss {
         let Some(lease) = facts.lease else {
             let message = format!(
                 "host {host} is off, and the Lease of its Node cannot be read; see that the Node has a Lease in \
-                 kube-node-lease and that Rackhand may read it"
+                 kube-node-lease and that Rackhand may read it; the health check by Ready decides"
             );
             return Some(SignalCondition::new(Unknown, "LeaseUnknown", message));
         };
