@@ -18,6 +18,9 @@ pub struct Expected {
     pub system_uuid: Option<String>,
     /// Serial number.
     pub serial: Option<String>,
+    /// Serial number of the inventory beside one that the caller states: says that a host or its board was replaced, and
+    /// decides nothing else.
+    pub inventory_serial: Option<String>,
     /// A system that reports no identity is not the expected one.
     pub is_required: bool,
     /// What earlier operations read of the system: decides where the two above do not, and about a serial number over
@@ -95,9 +98,12 @@ impl Expected {
     pub fn mismatch_at(&self, source: PowerSource, found: &SystemIdentity) -> Option<Mismatch> {
         let sister = || {
             let earlier = self.earlier.as_ref()?;
-            let is_other = compare_known(&earlier.serial, &found.serial, compare_serials)
-                == IdentityMatch::Different;
-            let is_stated = self.compare_serials(found) == IdentityMatch::Same;
+            let is_other = compare_read_serials(earlier, found) == IdentityMatch::Different;
+            let is_stated = [&self.serial, &self.inventory_serial]
+                .into_iter()
+                .any(|stated| {
+                    compare_known(stated, &found.serial, compare_serials) == IdentityMatch::Same
+                });
             (source == PowerSource::Redfish && is_other && !is_stated)
                 .then(|| serial_mismatch(&earlier.serial, found))
         };
@@ -125,14 +131,39 @@ fn compare_known(
     }
 }
 
+/// Compares the serial numbers of two readings. That of Dell's `ComputerSystem` is the mainboard's, which a repair
+/// changes; its UUID contains the service tag, so that an equal one names the host.
+fn compare_read_serials(earlier: &SystemIdentity, found: &SystemIdentity) -> IdentityMatch {
+    let serials = compare_known(&earlier.serial, &found.serial, compare_serials);
+    let is_of_board = is_dell(earlier) && is_dell(found);
+    match serials {
+        IdentityMatch::Different if is_of_board => match compare_read_uuids(earlier, found) {
+            IdentityMatch::Unknown => IdentityMatch::Different,
+            decided => decided,
+        },
+        decided => decided,
+    }
+}
+
+fn is_dell(system: &SystemIdentity) -> bool {
+    let vendor = system.vendor.as_deref().unwrap_or_default();
+    vendor
+        .get(..4)
+        .is_some_and(|begin| begin.eq_ignore_ascii_case("dell"))
+}
+
+fn compare_read_uuids(earlier: &SystemIdentity, found: &SystemIdentity) -> IdentityMatch {
+    compare_known(
+        &earlier.system_uuid,
+        &found.system_uuid,
+        compare_system_uuids,
+    )
+}
+
 /// Compares what names the host with what earlier operations read of it: the serial number decides, else the UUID.
 pub fn compare_earlier(earlier: &SystemIdentity, found: &SystemIdentity) -> IdentityMatch {
-    match compare_known(&earlier.serial, &found.serial, compare_serials) {
-        IdentityMatch::Unknown => compare_known(
-            &earlier.system_uuid,
-            &found.system_uuid,
-            compare_system_uuids,
-        ),
+    match compare_read_serials(earlier, found) {
+        IdentityMatch::Unknown => compare_read_uuids(earlier, found),
         decided => decided,
     }
 }
@@ -142,8 +173,10 @@ pub(crate) fn difference_to_earlier(
     earlier: &SystemIdentity,
     found: &SystemIdentity,
 ) -> Option<Mismatch> {
-    let serials = compare_known(&earlier.serial, &found.serial, compare_serials);
-    match (serials, compare_earlier(earlier, found)) {
+    match (
+        compare_read_serials(earlier, found),
+        compare_earlier(earlier, found),
+    ) {
         (_, IdentityMatch::Same) => None,
         (_, IdentityMatch::Unknown) => contradiction(&comparable(earlier), &comparable(found)),
         (IdentityMatch::Different, _) => Some(serial_mismatch(&earlier.serial, found)),

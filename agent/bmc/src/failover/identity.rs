@@ -6,7 +6,7 @@
 use rackhand_identity::IdentityMatch;
 
 use crate::{
-    SystemIdentity,
+    PowerSource, SystemIdentity,
     expected::{Expected, Mismatch},
 };
 
@@ -71,9 +71,14 @@ impl Identities {
 
     /// Why a change must not go through the driver after a reading through it, even if no other driver has
     /// reported the expected identity.
-    pub(super) fn refusal(&self, driver: usize, expected: &Expected) -> Option<Mismatch> {
+    pub(super) fn refusal(
+        &self,
+        driver: usize,
+        expected: &Expected,
+        source: PowerSource,
+    ) -> Option<Mismatch> {
         self.exclusion(driver, expected)
-            .or_else(|| expected.mismatch(self.seen.get(driver)?.as_ref()?))
+            .or_else(|| expected.mismatch_at(source, self.seen.get(driver)?.as_ref()?))
     }
 }
 
@@ -141,7 +146,11 @@ mod tests {
             // Nothing has shown the expected system: the reading itself decides.
             let all = identities(&["-", unknown]);
             assert_eq!(all.exclusion(1, &expected(A, true)), None, "{unknown}");
-            assert!(all.refusal(1, &expected(A, true)).is_some(), "{unknown}");
+            assert!(
+                all.refusal(1, &expected(A, true), PowerSource::Ipmi)
+                    .is_some(),
+                "{unknown}"
+            );
         }
     }
 
@@ -163,5 +172,23 @@ mod tests {
         );
         // An excluded driver is read again, since its address may have been corrected.
         assert!(identities(&[A, B]).must_read(1, &Expected::default()));
+    }
+
+    #[test]
+    fn f5_sister_board_behind_another_redfish_driver_is_refused() {
+        let board = |serial: &str| SystemIdentity {
+            serial: Some(serial.to_owned()),
+            ..system(A)
+        };
+        let expected = Expected {
+            earlier: Some(board("S1")),
+            ..expected(A, false)
+        };
+        let mut all = Identities::new(2);
+        all.record(0, &board("S1"));
+        all.record(1, &board("S2"));
+        assert!(all.refusal(1, &expected, PowerSource::Redfish).is_some());
+        assert_eq!(all.refusal(1, &expected, PowerSource::Ipmi), None);
+        assert_eq!(all.refusal(0, &expected, PowerSource::Redfish), None);
     }
 }

@@ -200,7 +200,7 @@ impl Failover {
         let reading = self.ask_one(driver, &|bmc: &dyn Bmc| bmc.power()).await?;
         let mut identities = locked(&self.identities);
         identities.record(index, &reading.identity);
-        Ok(identities.refusal(index, expected))
+        Ok(identities.refusal(index, expected, reading.source))
     }
 
     async fn ask_one<T>(

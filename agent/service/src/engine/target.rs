@@ -144,6 +144,7 @@ impl Target {
         Ok(Expected {
             system_uuid: asked.system_uuid.or_else(|| known.system_uuid.clone()),
             serial: asked.serial.or_else(|| known.serial.clone()),
+            inventory_serial: known.serial.clone(),
             ..Expected::default()
         })
     }

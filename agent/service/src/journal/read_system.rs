@@ -50,8 +50,8 @@ impl ReadSystem {
         let at = Timestamp::from_nanosecond(i128::from(self.ended));
         let at = at.map(|at| format!("{at:.0}")).unwrap_or_default();
         format!(
-            "the expected one is what operation {} of {at} read there; if the host was replaced, say so by serial or \
-             system_uuid of the new one in the inventory",
+            "the expected one is what operation {} of {at} read there; if the host or its board was replaced, \
+             write serial and system_uuid of the new one into the inventory",
             self.operation
         )
     }

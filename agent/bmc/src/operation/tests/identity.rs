@@ -302,6 +302,31 @@ fn f5_document_that_names_nothing_is_not_the_system_of_earlier_operations() {
 }
 
 #[test]
+fn f5_dell_with_a_new_mainboard_is_the_host_that_its_uuid_names() {
+    let board = |vendor: &str, uuid: &str, serial| SystemIdentity {
+        vendor: Some(vendor.to_owned()),
+        ..of(On, (uuid, serial)).unwrap().identity
+    };
+    for (vendor, uuid, is_it) in [
+        ("Dell Inc.", A, true),
+        ("Dell Inc.", B, false),
+        ("Dell Inc.", "-", false),
+        ("HPE", A, false),
+    ] {
+        for stated in [Some(A.to_owned()), None] {
+            let expected = Expected {
+                system_uuid: stated,
+                earlier: Some(board(vendor, A, "CNFCP0079P00AZ")),
+                ..Expected::default()
+            };
+            let found = board(vendor, uuid, "CNFCP0079P00BB");
+            let mismatch = expected.mismatch_at(PowerSource::Redfish, &found);
+            assert_eq!(mismatch.is_none(), is_it, "{vendor} {uuid} {expected:?}");
+        }
+    }
+}
+
+#[test]
 fn f5_sister_board_with_the_stated_uuid_is_not_the_system_of_earlier_operations() {
     let text = |text: &str| (text != "-").then(|| text.to_owned());
     let said = |uuid, serial| Expected {
@@ -326,6 +351,15 @@ fn f5_sister_board_with_the_stated_uuid_is_not_the_system_of_earlier_operations(
         (said(A, "-"), "S2", false),
         // Who states the serial number says that the host was replaced.
         (said(A, "S2"), "S2", true),
+        (said(A, "S9"), "S2", false),
+        (
+            Expected {
+                inventory_serial: text("S2"),
+                ..said(A, "S9")
+            },
+            "S2",
+            true,
+        ),
     ] {
         let next = ended(PowerSource::Redfish, &expected, serial);
         let is_refused = matches!(next, Next::Done(Outcome::IdentityMismatch(_)));

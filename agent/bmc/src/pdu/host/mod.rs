@@ -213,8 +213,8 @@ impl HostOutlets {
     }
 
     /// Switches all outlets off, all PDUs in parallel. Every outlet gets its command, even after another has
-    /// failed: the host loses as many feeds as possible.
-    /// No first one is sent after `until`.
+    /// failed: the host loses as many feeds as possible. None is asked
+    /// for after `until`.
     async fn switch_off(&self, until: Option<Instant>) -> Result<Accepted, BmcError> {
         self.read().await?;
         self.check_systems().await?;

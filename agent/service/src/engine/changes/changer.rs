@@ -252,7 +252,9 @@ impl Changer {
             let result = work.run(&self.clients, target, left, until).await;
             match result {
                 Err(error)
-                    if until.is_some() && is_held_back(&error) && !updates.left().is_zero() => {}
+                    if until.is_some_and(|at| Instant::now() > at)
+                        && is_held_back(&error)
+                        && !updates.left().is_zero() => {}
                 result => return result.map(|accepted| updates.told(accepted)),
             }
             updates.was_late();

@@ -2,11 +2,12 @@
 //!
 //! Must never: let an answer count for longer than before a power command.
 
+use std::time::Duration;
+
 use rackhand_bmc::{
     Accepted, ErrorKind,
     operation::{Expected, MOST_LATE, TOO_SLOW, UPDATES_COUNT_FOR, longer_limit, updates_limit},
 };
-use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use crate::engine::{Target, bmcs::clients::Clients};

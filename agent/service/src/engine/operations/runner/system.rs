@@ -49,8 +49,8 @@ pub(in crate::engine) fn origin(remembered: Option<&ReadSystem>, mismatch: &Mism
     };
     match remembered.filter(names) {
         Some(system) => system.origin(),
-        None => "the expected one is what was read there before; if the host was replaced, say so by serial or \
-                 system_uuid of the new one in the inventory"
+        None => "the expected one is what was read there before; if the host or its board was replaced, \
+                 write serial and system_uuid of the new one into the inventory"
             .to_owned(),
     }
 }
