@@ -84,7 +84,7 @@ pub use shell::{
 pub use state::{
     AgentId, AgentPin, Attempt, AttemptRecord, CordonedNode, Eviction, ForbiddenEviction, HostRef,
     Mode, Phase, PinnedNode, Progress, RefusedEntry, State, Step, TaintOwner, before_first_off,
-    is_stopped_by_freeze, is_uncut, on_wall, progress_again,
+    is_stopped_by_freeze, is_stopped_by_marks, is_uncut, on_wall, progress_again,
 };
 use state::{forbidden, keep_names};
 pub use step::{

@@ -83,26 +83,26 @@ pub fn is_passed_at_once(
 }
 
 /// When the copy of a state that was recorded without it is written, if the remediation still waits in its step then
-/// for nobody; `None`: now. `waits_since`: the time of the first wait since the record; `unfinished`: how many
-/// remediations are.
+/// for nobody; `None`: now. `waits_since`: the time of the first wait since the record; `begun`: how many
+/// remediations have begun and not ended.
 #[must_use]
 pub fn copy_is_due_at(
     state: &State,
     reason: &Reason,
-    unfinished: usize,
+    begun: usize,
     waits_since: Timestamp,
     now: Timestamp,
 ) -> Option<Timestamp> {
     if reason.is_blocked() || state.step.is_terminal() {
         return None;
     }
-    let due = waits_since.checked_add(copy_delay(unfinished)).ok()?;
+    let due = waits_since.checked_add(copy_delay(begun)).ok()?;
     // A time ahead is from before the clock was set back.
     (waits_since <= now && now < due).then_some(due)
 }
 
-fn copy_delay(unfinished: usize) -> Duration {
-    let others = u32::try_from(unfinished.saturating_sub(1)).unwrap_or(u32::MAX);
+fn copy_delay(begun: usize) -> Duration {
+    let others = u32::try_from(begun.saturating_sub(1)).unwrap_or(u32::MAX);
     let longer = COPY_DELAY_FOR_EACH.saturating_mul(others);
     COPY_DELAY.saturating_add(longer).min(LONGEST_COPY_DELAY)
 }
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn l1_copies_of_many_remediations_follow_later_and_within_a_minute() {
-        for (unfinished, seconds) in [
+        for (begun, seconds) in [
             (0, 10),
             (1, 10),
             (26, 11),
@@ -265,7 +265,7 @@ mod tests {
             (usize::MAX, 60),
         ] {
             let expected = Duration::from_secs(seconds);
-            assert_eq!(copy_delay(unfinished), expected, "{unfinished}");
+            assert_eq!(copy_delay(begun), expected, "{begun}");
         }
     }
 }

@@ -61,6 +61,9 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 const KUBECONFIG_INTERVAL: Duration = Duration::from_secs(60);
 /// Failed probes after which its Nodes count as unknown.
 const PROBE_FAILURES: u32 = 3;
+/// Time without progress after which the first list of the Nodes is given up: it may hang on a connection that is dead at
+/// the other end, while probes are answered on another one. Checks are judged within a minute (F12).
+const LIST_STALL: Duration = Duration::from_secs(30);
 /// Pause before a reconnect.
 const RECONNECT: Duration = Duration::from_secs(5);
 
@@ -298,6 +301,7 @@ impl FollowedCluster<'_> {
         pin_mut!(stream);
         let mut listed = BTreeSet::new();
         let mut connected = false;
+        let mut list_progress = Instant::now();
         let mut failures = 0;
         let mut last_error = String::new();
         let mut kubeconfig_read = Instant::now();
@@ -311,9 +315,13 @@ impl FollowedCluster<'_> {
                         index.set_connection(key, Connection::Up);
                     }
                 }
+                () = tokio::time::sleep_until(list_progress + LIST_STALL), if !connected => {
+                    return format!("its Nodes were not listed: no progress for {} s", LIST_STALL.as_secs());
+                }
                 event = stream.next() => match event {
                     Some(Ok(event)) => {
                         monitor.progressed();
+                        list_progress = Instant::now();
                         match event {
                             Event::Init => listed.clear(),
                             Event::InitApply(node) => {

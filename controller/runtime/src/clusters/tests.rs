@@ -124,11 +124,12 @@ async fn kubeconfig_is_read_again_each_minute_and_when_a_probe_fails() {
     running.await.unwrap();
 }
 
-/// The rights that an API server grants. It always answers `/version`.
+/// The rights that an API server grants, and how long each page of a list takes. It answers `/version` always and at once.
 #[derive(Default)]
 struct Rights {
     list: AtomicBool,
     watch: AtomicBool,
+    page_takes: Mutex<Duration>,
 }
 
 impl Rights {
@@ -162,6 +163,15 @@ fn guarded(rights: Arc<Rights>, refusal: StatusCode) -> Client {
                     StatusCode::OK,
                     json!({ "type": "BOOKMARK", "object": mark }),
                 );
+            }
+            let page_takes = *rights.page_takes.lock();
+            sleep(page_takes).await;
+            if !page_takes.is_zero() && !request.query.contains("continue=") {
+                let page = json!({
+                    "kind": "NodeList", "apiVersion": "v1", "items": [{ "metadata": { "name": "n1" } }],
+                    "metadata": { "resourceVersion": "7", "continue": "n1" },
+                });
+                return (StatusCode::OK, page);
             }
             let list = json!({
                 "kind": "NodeList", "apiVersion": "v1", "metadata": { "resourceVersion": "7" }, "items": [],
@@ -247,6 +257,37 @@ async fn missing_right_to_own_nodes_is_said_in_words_with_what_to_apply() {
     assert!(why.contains("its Nodes cannot be watched"), "{why}");
     assert!(why.contains("apply deploy/kustomize/nodes"), "{why}");
     assert!(!why.contains("Status {"), "{why}");
+    stop.cancel();
+    running.await.unwrap();
+}
+
+/// A list that hangs is no error, and probes are answered on another connection.
+#[tokio::test(start_paused = true)]
+async fn f12_nodes_whose_first_list_hangs_are_unknown_within_a_minute() {
+    let rights = Arc::new(Rights::default());
+    rights.set(true, true);
+    *rights.page_takes.lock() = Duration::from_secs(3600);
+    let management = guarded(rights.clone(), StatusCode::FORBIDDEN);
+    let index = Arc::new(Index::new(Vec::new()));
+    index.watch_own_nodes(Kind::HostMaintenance, true);
+    let (workloads, stop) = (Arc::new(Workloads::default()), CancellationToken::new());
+    let running = workloads.run(management, index.clone(), Arc::default(), stop.clone());
+    let running = tokio::spawn(running);
+    let key = Key::local();
+    sleep(Duration::from_secs(29)).await;
+    assert!(index.is_connecting(&key), "it may be slow");
+    sleep(Duration::from_secs(2)).await;
+    for second in 31..120 {
+        let Connection::Down(why) = index.connection(&key) else {
+            panic!("up at {second} s");
+        };
+        assert_eq!(why, "its Nodes were not listed: no progress for 30 s");
+        sleep(Duration::from_secs(1)).await;
+    }
+    // Two pages take longer than the limit, and each is progress.
+    *rights.page_takes.lock() = Duration::from_secs(20);
+    sleep(Duration::from_secs(120)).await;
+    assert!(matches!(index.connection(&key), Connection::Up));
     stop.cancel();
     running.await.unwrap();
 }

@@ -113,6 +113,7 @@ impl Dependencies<'_> {
             history: live.history.clone(),
             histories: histories.clone(),
             causes: live.causes.clone(),
+            active: active.clone(),
         };
         let claims = Claims {
             client: client.clone(),

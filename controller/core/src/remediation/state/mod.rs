@@ -22,7 +22,9 @@ use crate::fleet::placement::CountedFacts;
 pub use eviction::{CordonedNode, Eviction, ForbiddenEviction};
 pub(super) use eviction::{forbidden, keep_names};
 pub use on_wall::on_wall;
-pub use progress::{Progress, before_first_off, is_stopped_by_freeze, is_uncut, progress_again};
+pub use progress::{
+    Progress, before_first_off, is_stopped_by_freeze, is_stopped_by_marks, is_uncut, progress_again,
+};
 
 /// A step of a remediation.
 #[derive(

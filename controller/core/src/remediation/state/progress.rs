@@ -66,6 +66,12 @@ pub fn before_first_off(state: &State) -> bool {
     }
 }
 
+/// Whether a missing mark of the HostMaintenance still stops this remediation. `is_off_begun`: there is an operation of its
+/// state. A host whose power-off was begun is fenced, also by its outlets.
+pub fn is_stopped_by_marks(state: &State, is_off_begun: bool) -> bool {
+    state.step == Step::Evicting || (!is_off_begun && before_first_off(state))
+}
+
 /// Whether a freeze of a policy still stops this remediation although it has begun: nothing was sent, and the host is to
 /// be switched off. One that was stopped by it before, and is only recorded as waiting, counts too.
 pub fn is_stopped_by_freeze(state: &State) -> bool {
@@ -73,5 +79,28 @@ pub fn is_stopped_by_freeze(state: &State) -> bool {
         Step::Pending => true,
         Step::Evicting => state.strategy != Strategy::Evict,
         _ => before_first_off(state),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn missing_mark_stops_nothing_once_the_power_off_was_begun() {
+        let stopped = |step, is_off_begun| {
+            let mut state = State::new(Timestamp::UNIX_EPOCH);
+            (state.step, state.mode) = (step, Mode::Direct);
+            is_stopped_by_marks(&state, is_off_begun)
+        };
+        for step in [Step::Holding, Step::ShuttingDown, Step::PoweringOff] {
+            assert!(stopped(step, false), "{step:?}");
+            assert!(!stopped(step, true), "{step:?}");
+        }
+        // What it has evicted so far is no power-off.
+        assert!(stopped(Step::Evicting, false) && stopped(Step::Evicting, true));
+        assert!(!stopped(Step::ConfirmingOff, false));
     }
 }

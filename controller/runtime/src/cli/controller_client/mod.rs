@@ -27,7 +27,7 @@ use tower::ServiceBuilder;
 pub use explanation::explain_by_leader;
 pub use page_proxy::{PageProxy, ProxyError};
 
-use crate::store::api::{call, connection_of, optional};
+use crate::store::api::{call, connection_of, optional, unusable_certificate};
 
 /// A controller that serves explanations and the status page.
 #[derive(Debug, Clone)]
@@ -89,10 +89,14 @@ async fn controller_client(
     kubeconfig: Option<&std::path::Path>,
     address: &ControllerAddress,
 ) -> Result<Client, ControllerClientError> {
-    let unusable = |error: kube::Error| ControllerClientError::Kubeconfig(error.to_string());
     let connection = connection_of(kubeconfig).await;
     let mut connection =
         connection.map_err(|e| ControllerClientError::Kubeconfig(e.to_string()))?;
+    let user = connection.auth_info.clone();
+    let unusable = |error: kube::Error| {
+        let told = unusable_certificate(&error, &user).unwrap_or_else(|| error.into());
+        ControllerClientError::Kubeconfig(told.to_string())
+    };
     if address.url.scheme() != Some(&http::uri::Scheme::HTTPS) {
         return Err(ControllerClientError::NotHttps);
     }
@@ -308,5 +312,34 @@ mod tests {
         assert_eq!(*shown.lock(), ["Bearer s3cret"]);
         cancel.cancel();
         serving.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn client_certificate_that_cannot_be_used_is_named() {
+        ring::default_provider().install_default().ok();
+        let dir = tempfile::tempdir().unwrap();
+        authority(dir.path());
+        let path = kubeconfig(dir.path());
+        let mut config: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let unusable = k8s_openapi::ByteString(b"no certificate".to_vec());
+        config["users"][0]["user"] =
+            json!({ "client-certificate-data": unusable, "client-key-data": unusable });
+        std::fs::write(&path, config.to_string()).unwrap();
+        let of_lease = ControllerTrust::Lease {
+            namespace: "ns".into(),
+            name: "lease".into(),
+        };
+        for trust in [ControllerTrust::Ca(dir.path().join("ca.crt")), of_lease] {
+            let address = ControllerAddress {
+                url: Uri::from_static("https://127.0.0.1:1"),
+                trust,
+            };
+            let made = controller_client(Some(&path), &address).await;
+            let error = made.map(drop).unwrap_err().to_string();
+            let named =
+                "the client certificate cannot be used (client-certificate-data in the kubeconfig";
+            assert!(error.contains(named), "{error}");
+        }
     }
 }

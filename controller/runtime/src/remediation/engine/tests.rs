@@ -923,6 +923,26 @@ async fn l1_step_that_is_passed_at_once_is_shown_once_the_remediation_waits_in_i
 }
 
 #[tokio::test]
+async fn l1_step_that_is_passed_at_once_is_shown_after_one_in_which_somebody_had_to_act() {
+    let mut on = state(Step::Draining);
+    let fixture = Fixture::new(&on).await;
+    let mut engine = fixture.engine();
+    observed(&mut engine).await;
+    let now = Timestamp::now();
+    let blocked = Reason::DrainBlocked("pods".into());
+    assert_eq!(reports(&mut engine, &blocked, now).await, None);
+    assert_eq!(shown_step(&fixture), "Draining");
+    on.step = Step::PoweringOn;
+    let running = engine.record(&on, &Reason::PowerOnRunning, now).await;
+    running.ok().unwrap();
+    assert_eq!(shown_step(&fixture), "PoweringOn");
+    on.step = Step::Booting;
+    let booting = engine.record(&on, &Reason::Booting, now).await;
+    booting.ok().unwrap();
+    assert_eq!(shown_step(&fixture), "PoweringOn", "a moment ago");
+}
+
+#[tokio::test]
 async fn copy_of_an_earlier_leader_is_not_written_again_for_a_step_that_is_passed_at_once() {
     let mut on = state(Step::Draining);
     let fixture = Fixture::new(&on).await;

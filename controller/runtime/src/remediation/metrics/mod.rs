@@ -233,11 +233,6 @@ impl RemediationMetrics {
         self.panics.inc();
     }
 
-    /// How many remediations are unfinished.
-    pub(super) fn unfinished(&self) -> usize {
-        self.unfinished_now.lock().len()
-    }
-
     /// Records the step of a remediation; `None` if it has ended.
     pub(super) fn set_step(&self, uid: &str, now: Option<Unfinished>) {
         let mut all = self.unfinished_now.lock();

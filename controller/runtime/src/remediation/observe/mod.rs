@@ -23,7 +23,7 @@ use rackhand_core::{
     remediation::{
         AgentFacts, BareMetalHostFacts, BmcAccess, Collected, Evictions, HostRef, HostView,
         JournalFacts, Observation, PodDeletions, PolicyError, Progress, Reason, State, Step,
-        WorkloadView, before_first_off,
+        WorkloadView, is_stopped_by_marks,
     },
     signals::Signal,
 };
@@ -309,12 +309,13 @@ impl Observer {
         }
         let host_identity = found.as_ref().and_then(|host| host_identity(scope, host));
         let is_begun = operation.is_some();
-        let unmarked = node_lease::unmarked_now(scope, &entry.object, state.as_ref(), is_begun)
-            .await
-            .or_else(|| unmarked(&context.index, &scope.id.key, &entry.object));
+        // What the maintenance says goes first: it names why a mark is refused, and costs no call.
+        let unmarked = match unmarked(&context.index, &scope.id.key, &entry.object) {
+            Some(why) => Some(why),
+            None => node_lease::unmarked_now(scope, &entry.object, state.as_ref(), is_begun).await,
+        };
         // Before it begins, the marks are asked for last.
-        let may_be_stopped =
-            (state.as_ref()).is_some_and(|s| s.step == Step::Evicting || before_first_off(s));
+        let may_be_stopped = (state.as_ref()).is_some_and(|s| is_stopped_by_marks(s, is_begun));
         let observation = Observation {
             object,
             machine: machine_facts(&scope.context.index, &target),

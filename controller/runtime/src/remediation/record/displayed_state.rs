@@ -57,13 +57,13 @@ impl RecordedStatus {
     }
 
     /// When the copy of this state and reason is due while the remediation waits, if the state was recorded without it, or
-    /// the object shows a reason that usually passes at once; `None`: now, or the object has one. `unfinished`: how many
-    /// remediations are.
+    /// the object shows a reason that usually passes at once; `None`: now, or the object has one. `begun`: how many
+    /// remediations have begun.
     pub(super) fn copy_is_due_at(
         &mut self,
         state: Option<&State>,
         reason: &Reason,
-        unfinished: usize,
+        begun: usize,
         now: Timestamp,
     ) -> Option<Timestamp> {
         // A process that has just started tells what it does.
@@ -72,7 +72,7 @@ impl RecordedStatus {
         let passes = shown.is_some_and(|shown| shown.label == Reason::Tainting.label());
         let state = state.filter(|state| passes || self.copied.as_ref() != Some(state))?;
         let since = *self.waits_since.get_or_insert(now);
-        copy_is_due_at(state, reason, unfinished, since, now)
+        copy_is_due_at(state, reason, begun, since, now)
     }
 }
 
@@ -84,6 +84,20 @@ pub(in crate::remediation) struct DisplayedReason {
     /// The deadline of the step; `None` if the message names what ends it.
     pub(super) until: Option<Timestamp>,
     pub(super) overdue: bool,
+    /// Whether somebody has to act.
+    blocked: bool,
+}
+
+impl DisplayedReason {
+    pub(super) fn new(reason: &Reason, until: Option<Timestamp>, now: Timestamp) -> Self {
+        Self {
+            label: reason.label(),
+            message: reason.to_string(),
+            until,
+            overdue: until.is_some_and(|until| until <= now),
+            blocked: reason.is_blocked(),
+        }
+    }
 }
 
 /// The deadline of the step and the time of the decision, by the clock of the decisions.
@@ -215,7 +229,9 @@ impl StateRecorder {
             ahead: clock::wall_ahead(),
         };
         let before = memory.shell.state.as_ref();
-        let is_passed = state.is_some_and(|after| {
+        // Nobody is told to act on what is over.
+        let shows_blocked = self.recorded.shown.as_ref().is_some_and(|s| s.blocked);
+        let is_passed = state.filter(|_| !shows_blocked).is_some_and(|after| {
             let goes_with_finalizer = ends_with_finalizer(scope, memory, after);
             is_passed_at_once(before, after, reason, goes_with_finalizer)
         });
@@ -248,12 +264,7 @@ impl StateRecorder {
         let ended = self.outcome_metrics.state_written(state, reason, finalizer);
         report::count(scope, memory, ended);
         memory.shell.written(state);
-        self.recorded.shown = Some(DisplayedReason {
-            label: reason.label(),
-            message: reason.to_string(),
-            until,
-            overdue: until.is_some_and(|until| until <= now),
-        });
+        self.recorded.shown = Some(DisplayedReason::new(reason, until, now));
         match state {
             Some(state) if scope.id.kind == Kind::Metal3Remediation => {
                 self.record_phase(scope, memory, state, time.ahead).await

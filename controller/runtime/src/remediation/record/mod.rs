@@ -16,6 +16,7 @@ use std::sync::Arc;
 use super::{RemediationMetrics, scope};
 use crate::{
     history::{Histories, History},
+    hosts::ActiveRemediations,
     shared_causes::SharedCauses,
     store::index::Index,
 };
@@ -32,6 +33,8 @@ pub(crate) struct Context {
     pub(crate) history: Arc<History>,
     pub(crate) histories: Arc<Histories>,
     pub(crate) causes: Arc<SharedCauses>,
+    /// How many remediations have begun tells how long a copy may wait.
+    pub(crate) active: Arc<ActiveRemediations>,
 }
 
 /// A remediation that is recorded.

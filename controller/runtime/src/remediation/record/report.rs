@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rackhand_core::remediation::{Decision, Reason, State, Step, is_kept};
+use rackhand_core::remediation::{Decision, Progress, Reason, State, Step, is_kept};
 
 use super::{
     Scope, StateRecorder,
@@ -15,6 +15,7 @@ use super::{
 
 use crate::{
     history::Finish,
+    hosts::ActiveRemediations,
     remediation::{engine::ReconcileError, metrics::BlockedRemediation, scope::Memory},
     store::{api::ApiError, clock, object::Key},
 };
@@ -96,18 +97,13 @@ impl StateRecorder {
         if let Some(state) = &state {
             show(scope, memory, state, reason);
         }
-        let new = DisplayedReason {
-            label: reason.label(),
-            message: reason.to_string(),
-            until,
-            overdue: until.is_some_and(|until| until <= now),
-        };
+        let new = DisplayedReason::new(reason, until, now);
         let old = self.recorded.shown.clone();
         if old.as_ref() == Some(&new) && self.recorded.is_copied(state.as_ref()) {
             return Ok(None);
         }
-        let unfinished = scope.context.metrics.unfinished();
-        let due = (self.recorded).copy_is_due_at(state.as_ref(), reason, unfinished, now);
+        let begun = begun(&scope.context.active);
+        let due = (self.recorded).copy_is_due_at(state.as_ref(), reason, begun, now);
         if due.is_some() && !new.overdue {
             return Ok(due);
         }
@@ -160,6 +156,13 @@ impl StateRecorder {
         };
         scope.emit_event(true, reason.label(), &reason.to_string());
     }
+}
+
+/// How many remediations have begun. Others may wait for weeks, and are no work for the API server.
+fn begun(active: &ActiveRemediations) -> usize {
+    let active = active.lock();
+    let begun = active.values().filter(|r| r.progress == Progress::Begun);
+    begun.count()
 }
 
 /// Updates the metrics of steps and blocks.
