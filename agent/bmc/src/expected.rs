@@ -135,7 +135,7 @@ fn compare_known(
 /// changes; its UUID contains the service tag, so that an equal one names the host.
 fn compare_read_serials(earlier: &SystemIdentity, found: &SystemIdentity) -> IdentityMatch {
     let serials = compare_known(&earlier.serial, &found.serial, compare_serials);
-    let is_of_board = is_dell(earlier) && is_dell(found);
+    let is_of_board = earlier.is_dell() && found.is_dell();
     match serials {
         IdentityMatch::Different if is_of_board => match compare_read_uuids(earlier, found) {
             IdentityMatch::Unknown => IdentityMatch::Different,
@@ -143,13 +143,6 @@ fn compare_read_serials(earlier: &SystemIdentity, found: &SystemIdentity) -> Ide
         },
         decided => decided,
     }
-}
-
-fn is_dell(system: &SystemIdentity) -> bool {
-    let vendor = system.vendor.as_deref().unwrap_or_default();
-    vendor
-        .get(..4)
-        .is_some_and(|begin| begin.eq_ignore_ascii_case("dell"))
 }
 
 fn compare_read_uuids(earlier: &SystemIdentity, found: &SystemIdentity) -> IdentityMatch {

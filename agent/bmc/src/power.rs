@@ -67,6 +67,13 @@ impl SystemIdentity {
         self.system_uuid.is_some() || self.serial.is_some()
     }
 
+    /// Whether Dell is its manufacturer.
+    pub(crate) fn is_dell(&self) -> bool {
+        self.vendor
+            .as_ref()
+            .is_some_and(|vendor| vendor.to_ascii_lowercase().starts_with("dell"))
+    }
+
     /// Each of its values, or the one of `other` where it has none.
     #[must_use]
     pub fn or(self, other: Self) -> Self {

@@ -65,11 +65,7 @@ pub(in crate::redfish) fn led_words(
     identity: &SystemIdentity,
 ) -> &'static [&'static str] {
     // On a healthy Dell the LED is `Lit` permanently; only blinking identifies it.
-    let is_dell = identity
-        .vendor
-        .as_ref()
-        .is_some_and(|vendor| vendor.to_ascii_lowercase().starts_with("dell"));
-    match (lit, is_dell) {
+    match (lit, identity.is_dell()) {
         (true, true) => &["Blinking"],
         (true, false) => &["Lit", "Blinking"],
         (false, true) => &["Off", "Lit"],
