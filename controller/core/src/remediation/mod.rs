@@ -69,7 +69,7 @@ pub use orphaned_holds::left_hold::{LeftHoldAction, is_left, left_hold};
 pub use orphaned_holds::left_keys::{LeftKeyAction, LeftKeys, LeftNode, left_keys, removable_from};
 pub use outdated::{EntryProgress, JournalEntry, JournalFacts, is_outdated};
 pub use outlets::{OUTLETS_PROTOCOL, OutletStage, OutletUse, PowerDevice};
-pub use pin::{PinView, proves_absence};
+pub use pin::{BEGIN_WITHIN, PinView, proves_absence};
 pub use policy::version::node_action;
 pub use policy::{
     DrainPolicy, EvictionPolicy, LONGEST_EVIDENCE, NodeAction, NodeGonePolicy, OnExhausted,
@@ -88,7 +88,7 @@ pub use state::{
 };
 use state::{forbidden, keep_names};
 pub use step::{
-    BEGIN_WITHIN, Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, RemediationOutcome,
+    Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, RemediationOutcome,
     operation_id, outcome, step,
 };
 pub use told::{copy_is_due_at, is_event, is_kept, is_passed_at_once};

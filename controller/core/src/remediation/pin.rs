@@ -3,9 +3,18 @@
 //! An operation is pinned in the state, with the agent and its journal, before it is begun there. "Unknown operation"
 //! means "never begun" only if that journal answers so. From another journal it proves nothing.
 
-use jiff::Timestamp;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 
 use super::{AgentId, AgentPin, PinnedOperation};
+
+/// How long a request to begin an operation may be on its way. A later one begins nothing, so that no operation goes on
+/// after the time that its pin says.
+pub const BEGIN_WITHIN: Duration = Duration::from_secs(15);
+
+/// Time for the last call of an operation to the BMC.
+const LAST_CALL: Duration = Duration::from_secs(5);
 
 /// What is observed of a pinned operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,17 +84,64 @@ impl AgentPin {
         seen.operation == Some(self.operation.as_str()) && !seen.is_reported
     }
 
-    /// Whether this operation may be begun at the agent that serves the rack, and command the BMC until then.
-    pub fn allows(&self, here: &AgentId, operation: &str, until: Timestamp) -> bool {
-        self.operation == operation
-            && self.agent == *here
-            && self.until.is_some_and(|pinned| pinned >= until)
+    /// Whether it pins this operation at this agent.
+    pub fn is_of(&self, here: &AgentId, operation: &str) -> bool {
+        self.operation == operation && self.agent == *here
+    }
+
+    /// How long a request that is sent now may be on its way, so that the operation, which lasts for `limit` at most, ends
+    /// within its pin (F6). Zero: it may not be sent.
+    pub fn begin_within(&self, limit: Duration, now: Timestamp) -> Duration {
+        let spare = self.spare(limit, now).map(Duration::try_from);
+        let spare = spare.and_then(Result::ok).unwrap_or_default();
+        spare.min(BEGIN_WITHIN)
+    }
+
+    /// By how much the pin is too short for a request that is sent now.
+    pub fn lacks(&self, limit: Duration, now: Timestamp) -> Duration {
+        let within = SignedDuration::try_from(BEGIN_WITHIN).unwrap_or_default();
+        let spare = self.spare(limit, now);
+        let lacks = spare.map(|spare| Duration::try_from(within.saturating_sub(spare)));
+        lacks.and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// The time of the pin that an operation which begins now leaves.
+    fn spare(&self, limit: Duration, now: Timestamp) -> Option<SignedDuration> {
+        let longest = SignedDuration::try_from(limit.saturating_add(LAST_CALL)).ok()?;
+        Some(self.until?.duration_since(now).saturating_sub(longest))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn f6_operation_ends_within_its_pin_however_late_its_request_is_sent() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let (limit, pinned) = (Duration::from_secs(30), Duration::from_secs(90));
+        let pin = AgentPin {
+            agent: AgentId {
+                agent: "a".into(),
+                journal: "j".into(),
+            },
+            operation: "o".into(),
+            until: now.checked_add(pinned).ok(),
+        };
+        for late in 0..200 {
+            let sent = Duration::from_secs(late);
+            let within = pin.begin_within(limit, now.checked_add(sent).unwrap());
+            assert!(within <= BEGIN_WITHIN);
+            let end = sent + within + limit + LAST_CALL;
+            assert!(within.is_zero() || end <= pinned, "{late}: {within:?}");
+            assert_eq!(within < BEGIN_WITHIN, late > 40, "{late}: {within:?}");
+            let lacks = pin.lacks(limit, now.checked_add(sent).unwrap());
+            assert_eq!(lacks, Duration::from_secs(late.saturating_sub(40)));
+        }
+        let over = AgentPin { until: None, ..pin };
+        assert_eq!(over.begin_within(limit, now), Duration::ZERO);
+        assert_eq!(over.lacks(limit, now), Duration::ZERO);
+    }
 
     #[test]
     fn f6_missing_operation_counts_as_ended_only_at_standby_agent() {

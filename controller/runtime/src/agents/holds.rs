@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use rackhand_core::remediation::{HostRef, LeftHoldAction, Policy, PowerDevice, left_hold};
+use rackhand_core::remediation::{
+    BEGIN_WITHIN, HostRef, LeftHoldAction, Policy, PowerDevice, left_hold,
+};
 
 use super::{
     AgentCommands, AgentConnections, AgentQueries, CallFailure, OperationRequest,
@@ -112,7 +114,8 @@ impl AgentHolds {
                     device: PowerDevice::Outlets,
                     at: None,
                     owner: &held.owner,
-                    deadline: Policy::default().power_on_timeout,
+                    deadline: Policy::default().on_limit(),
+                    within: BEGIN_WITHIN,
                 };
                 self.commands.begin_power_on(request).await?;
                 let done = format!("switching on the outlets of host {host}");

@@ -329,7 +329,7 @@ impl Rack {
             Next::Wait
         } else if pin.is_lost(&seen) {
             Next::NewTry
-        } else if pin.allows(&here, &present, time(self.time + 1)) {
+        } else if pin.is_of(&here, &present) && pin.until > Some(time(self.time)) {
             Next::Begin
         } else {
             Next::Pin

@@ -206,7 +206,7 @@ fn act(
             match fault {
                 ApiBusy => {
                     // A second one replaces the first, and ends with it.
-                    let (rate, waiting) = (world.rng.u32(3..=20), world.rng.usize(2..=15));
+                    let (rate, waiting) = (world.rng.u32(2..=20), world.rng.usize(2..=40));
                     world.load_api(rate, waiting);
                     world.after(lasts, World::unload_api);
                 }

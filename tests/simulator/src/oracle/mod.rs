@@ -1,6 +1,7 @@
 //! What is judged, by what really happened to hosts and pods.
 
 mod disturbances;
+mod records;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -8,13 +9,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use disturbances::Disturbances;
+use records::RepeatedRecords;
 
 use crate::{
     api::{
         Change, ChangeKind, Resource,
         resource::{
             BARE_METAL_HOSTS, EVENTS, HOST_MAINTENANCES, METAL3_REMEDIATIONS, NODES, PODS,
-            POWER_REMEDIATIONS, VOLUME_ATTACHMENTS,
+            POWER_REMEDIATIONS, REMEDIATION_STATES, VOLUME_ATTACHMENTS,
         },
     },
     fleet::is_by_check,
@@ -99,6 +101,8 @@ pub struct Oracle {
     gone: BTreeMap<String, Duration>,
     /// How many remediations there are by each check.
     live: BTreeMap<Check, usize>,
+    /// The records of each remediation in its present try.
+    repeated: BTreeMap<String, RepeatedRecords>,
 }
 
 impl World {
@@ -272,6 +276,8 @@ impl World {
         } else if change.resource == EVENTS {
             let is_resumed = change.object["reason"] == "EvictionResumed";
             self.fleet.oracle.counts.resumed += u64::from(is_resumed);
+        } else if change.resource == REMEDIATION_STATES {
+            self.judge_record(change);
         } else if change.resource == HOST_MAINTENANCES {
             self.note_maintenance(change);
         } else if REMEDIATIONS.contains(&change.resource) {

@@ -260,7 +260,25 @@ pub const LONGEST_EVIDENCE: Duration = Duration::from_secs(600);
 /// begun nevertheless.
 pub(super) const HEALTH_GRACE: Duration = Duration::from_secs(15);
 
+/// Minimum time for an operation beyond the readings that confirm it.
+const LEAST: Duration = Duration::from_secs(1);
+
 impl Policy {
+    /// How long a power-off may take that sends its command after `command_after`: the readings that confirm it (F1) have
+    /// their time even if the timeout is shorter.
+    pub fn off_limit(&self, command_after: Duration) -> Duration {
+        let readings = self.confirmations.saturating_sub(1);
+        let least = self.confirm_interval.saturating_mul(readings);
+        self.power_off_timeout
+            .max(least.saturating_add(LEAST))
+            .saturating_add(command_after)
+    }
+
+    /// How long a power-on may take.
+    pub fn on_limit(&self) -> Duration {
+        self.power_on_timeout.max(LEAST)
+    }
+
     /// When the time of the current step is over; `None` if it is unlimited. The step decides what
     /// follows; if nothing else may follow, it is reported as overdue and continues.
     pub fn step_until(&self, s: &State) -> Option<Timestamp> {

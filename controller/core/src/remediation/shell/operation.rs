@@ -2,8 +2,14 @@
 //!
 //! Invariant: silence is not an outcome.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
+
 use super::Shell;
-use crate::remediation::{AgentId, OperationView, operation_id, pin::proves_absence};
+use crate::remediation::{
+    AgentId, BEGIN_WITHIN, OperationView, operation_id, pin::proves_absence,
+};
 
 /// An operation whose events are received.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -132,6 +138,18 @@ impl Shell {
     pub fn pinned_agent(&self, id: &str) -> Option<String> {
         let pin = self.state.as_ref()?.pinned.as_ref()?;
         (pin.operation == *id).then(|| pin.agent.agent.clone())
+    }
+
+    /// How long a request that is sent now to begin this operation, which lasts for `limit` at most, may be on its way
+    /// (F6); `None`: it would last longer than its pin, so that a new decision is required.
+    pub fn begin_within(&self, id: &str, limit: Duration, now: Timestamp) -> Option<Duration> {
+        let pin = self.state.as_ref().and_then(|s| s.pinned.as_ref());
+        let within = match pin.filter(|pin| pin.operation == *id) {
+            Some(pin) => pin.begin_within(limit, now),
+            // It is begun where nothing is known of agents, and refused.
+            None => BEGIN_WITHIN,
+        };
+        (!within.is_zero()).then_some(within)
     }
 
     /// The result of the command that begins the operation.

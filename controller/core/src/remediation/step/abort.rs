@@ -202,7 +202,7 @@ impl StepContext<'_> {
             },
             Some(OperationView::Rejected { why }) => why.clone(),
             Some(OperationView::Staged { due, .. }) => {
-                let limit = self.policy.power_on_timeout;
+                let limit = self.policy.on_limit();
                 let extended = self.extend_pin(&s, reason, *due, limit);
                 return Some(extended.unwrap_or_else(|| self.recheck(s, reason.clone())));
             }
@@ -233,7 +233,7 @@ impl StepContext<'_> {
                     }
                 }
                 let command = self.power_on_command(&s, &id);
-                let limit = self.policy.power_on_timeout;
+                let limit = self.policy.on_limit();
                 return Some(self.begin_operation(s, reason.clone(), id, limit, command));
             }
         };

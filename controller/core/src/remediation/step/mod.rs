@@ -21,7 +21,6 @@ mod rival;
 
 pub use abort::outcome;
 pub use evidence::LATEST_READING_AGE;
-pub use power::operations::BEGIN_WITHIN;
 
 use std::{collections::BTreeSet, time::Duration};
 

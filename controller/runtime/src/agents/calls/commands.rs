@@ -112,7 +112,7 @@ impl AgentCommands {
             ));
         }
         let agent = at.id.agent.clone();
-        let latest = at.clock.latest();
+        let latest = at.clock.latest(request.within);
         let (mut client, term) = self.claimed(at, &request.host.rack)?;
         let (id, rack) = (request.id, &request.host.rack);
         let message = v1::BeginRequest {

@@ -32,6 +32,8 @@ pub(crate) struct EvidenceRequest<'a> {
     pub(crate) log_only: bool,
     /// The interrupt to send before anything is read.
     pub(crate) interrupt: Option<&'a Interrupt>,
+    /// How long the request may be on its way until the interrupt is sent.
+    pub(crate) interrupt_within: Duration,
 }
 
 impl AgentCommands {
@@ -49,7 +51,7 @@ impl AgentCommands {
         let mut client = at.client.clone();
         let target = target(request.host, request.endpoint);
         let interrupt = request.interrupt.and_then(|interrupt| {
-            let latest = at.clock.latest();
+            let latest = at.clock.latest(request.interrupt_within);
             // A leader that has lost its Lease sends no interrupt, and reads nothing either.
             let (_, term) = self.claimed(at, rack).ok()?;
             Some(v1::BeginRequest {

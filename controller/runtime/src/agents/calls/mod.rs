@@ -39,6 +39,8 @@ pub(crate) struct OperationRequest<'a> {
     pub(crate) at: Option<&'a str>,
     pub(crate) owner: &'a str,
     pub(crate) deadline: Duration,
+    /// How long the request may be on its way.
+    pub(crate) within: Duration,
 }
 
 /// The parameters of a power-off.

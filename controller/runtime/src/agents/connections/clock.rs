@@ -6,7 +6,6 @@
 
 use std::time::{Duration, Instant};
 
-use rackhand_core::remediation::BEGIN_WITHIN;
 use rackhand_proto::{
     convert::{duration_if_set, duration_to_proto},
     v1,
@@ -31,13 +30,14 @@ impl AgentClock {
         })
     }
 
-    /// The latest time at which a request that is sent now may begin its operation. The agent's clock is
-    /// ahead of this estimate by the latency of its response, so the estimate is never too late.
-    pub(in crate::agents) fn latest(&self) -> v1::AgentTime {
+    /// The latest time at which a request that is sent now, and may be on its way `within` this time, may begin its
+    /// operation. The agent's clock is ahead of this estimate by the latency of its response, so the estimate is never too
+    /// late.
+    pub(in crate::agents) fn latest(&self, within: Duration) -> v1::AgentTime {
         let now = self.since_start.saturating_add(self.answered.elapsed());
         v1::AgentTime {
             instance: self.instance.clone(),
-            since_start: Some(duration_to_proto(now.saturating_add(BEGIN_WITHIN))),
+            since_start: Some(duration_to_proto(now.saturating_add(within))),
         }
     }
 }

@@ -86,13 +86,20 @@ async fn read_evidence(
         Ok(Ok(None) | Err(_)) => return Err("the BMC's address or password is missing".into()),
         Err(_) => return Err(format!("the BMC's password was not read within {limit:?}")),
     };
+    let within = |i: &Interrupt| {
+        let now = clock::monotonic_now();
+        memory.shell.begin_within(&i.id, limit, now)
+    };
+    // After its pin another agent may command the host (F6).
+    let interrupt_within = interrupt.and_then(within);
     let request = EvidenceRequest {
         host,
         endpoint,
         uid: &scope.uid,
         limit: limit.saturating_sub(begun.elapsed()),
         log_only,
-        interrupt,
+        interrupt: interrupt.filter(|_| interrupt_within.is_some()),
+        interrupt_within: interrupt_within.unwrap_or_default(),
     };
     scope.context.commands.collect_evidence(request).await
 }

@@ -25,24 +25,18 @@ const UPDATES_TIMEOUT: Duration = Duration::from_secs(35);
 /// become too old for a taint (`LATEST_READING_AGE` of the core) because a BMC without power is silent.
 const BMC_AFTER_OUTLETS: Duration = Duration::from_millis(500);
 
-/// Minimum time for an operation beyond the readings that confirm it.
+/// Least deadline of a soft off.
 const LEAST: Duration = Duration::from_secs(1);
 
 /// The deadline of a power-off, limited to what an agent accepts, because a value from a flag or an
 /// older object may be out of bounds.
 pub(in crate::remediation) fn off_deadline(policy: &Policy, command_after: Duration) -> Duration {
-    let readings = policy.confirmations.saturating_sub(1);
-    let least = policy.confirm_interval.saturating_mul(readings);
-    policy
-        .power_off_timeout
-        .max(least.saturating_add(LEAST))
-        .saturating_add(command_after)
-        .min(LONGEST_OPERATION)
+    policy.off_limit(command_after).min(LONGEST_OPERATION)
 }
 
 /// The deadline of a power-on, see [`off_deadline`].
 pub(in crate::remediation) fn on_deadline(policy: &Policy) -> Duration {
-    policy.power_on_timeout.clamp(LEAST, LONGEST_OPERATION)
+    policy.on_limit().min(LONGEST_OPERATION)
 }
 
 /// What an agent is to begin.
@@ -68,6 +62,14 @@ pub(super) async fn begin(
     let Some(endpoint) = scope.context.endpoints.needed(memory, host).await? else {
         return Ok(None);
     };
+    // What was read since the decision may have taken long.
+    let within = memory
+        .shell
+        .begin_within(id, deadline, clock::monotonic_now());
+    let Some(within) = within else {
+        let why = "too much of the time of its pin is over; it is pinned again";
+        return Err(ApiError::other(format!("operation {id}"), why).into());
+    };
     let owner = scope.uid.clone();
     let wanted = OperationRequest {
         host,
@@ -77,6 +79,7 @@ pub(super) async fn begin(
         at: at.as_deref(),
         owner: &owner,
         deadline,
+        within,
     };
     let commands = &scope.context.commands;
     let begun = match beginning {

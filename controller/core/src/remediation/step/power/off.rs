@@ -153,7 +153,7 @@ impl StepContext<'_> {
             serial,
             during_update: self.cuts_through_update(&s),
         };
-        let limit = self.policy.power_off_timeout.saturating_add(grace);
+        let limit = self.policy.off_limit(grace);
         self.begin_operation(s, reason, id, limit, command)
     }
 

@@ -18,7 +18,7 @@ impl StepContext<'_> {
     ) -> Decision {
         s.restore_outlets();
         let d = self.to(s, Step::PoweringOn, reason);
-        self.pinned_with(d, self.policy.power_on_timeout)
+        self.pinned_with(d, self.policy.on_limit())
     }
 
     /// Switches the host on. F4 holds because this step is entered only drained, without a taint,
@@ -53,7 +53,7 @@ impl StepContext<'_> {
             Some(OperationView::Rejected { why }) => self.power_on_failed(s, why, false),
             Some(OperationView::Staged { why, due }) if *due > self.now => {
                 let reason = Reason::PowerOnStaged(why.clone());
-                let limit = self.policy.power_on_timeout;
+                let limit = self.policy.on_limit();
                 self.extend_pin(&s, &reason, *due, limit)
                     .unwrap_or_else(|| self.recheck(s, reason))
             }
@@ -72,7 +72,7 @@ impl StepContext<'_> {
         match s.device() {
             PowerDevice::Bmc => self.confirmed_on(s),
             PowerDevice::Outlets => match self.outlets_on(s.clone(), readings) {
-                Ok(d) => self.pinned_with(d, self.policy.power_on_timeout),
+                Ok(d) => self.pinned_with(d, self.policy.on_limit()),
                 Err(why) => self.power_on_failed(s, &why.to_string(), false),
             },
         }
@@ -114,7 +114,7 @@ impl StepContext<'_> {
         match operation_id(&self.o.object.uid, &s) {
             Some(id) => {
                 let command = self.power_on_command(&s, &id);
-                self.begin_operation(s, reason, id, self.policy.power_on_timeout, command)
+                self.begin_operation(s, reason, id, self.policy.on_limit(), command)
             }
             None => self.recheck(s, reason),
         }

@@ -7,22 +7,18 @@ use jiff::Timestamp;
 
 use super::super::{
     super::{
-        AgentId, AgentPin, HostView, Mode, OperationView, OutletStage, PinView, PinnedOperation,
+        AgentId, AgentPin, BEGIN_WITHIN, HostView, Mode, OperationView, OutletStage, PinView, PinnedOperation,
         Reason, State, Step, observation::agent_view::LONGEST_POWER_ON_DELAY, on_wall,
     },
     Command, Decision, StepContext, after, operation_id,
 };
 
-/// Time added to the deadline of an operation, for the way to the agent and its last call to the
-/// BMC.
-const SLACK: Duration = Duration::from_secs(30);
+/// Time that a pin adds to the deadline of its operation: for the record of the pin, what is written and observed before
+/// the command, the way to the agent, and the last call to the BMC.
+const SLACK: Duration = Duration::from_secs(60);
 
-/// How long a request to begin an operation may be on its way. A later one begins nothing, so that no
-/// operation goes on after the time that its pin says.
-pub const BEGIN_WITHIN: Duration = Duration::from_secs(15);
-
-/// Time for the last call of an operation to the BMC.
-const LAST_CALL: Duration = Duration::from_secs(5);
+/// Most time that it adds where an earlier pin was too short.
+const LONGEST_SLACK: Duration = Duration::from_secs(600);
 
 impl StepContext<'_> {
     /// Begins an operation once it is pinned and no other agent may still command the host. `limit`
@@ -41,12 +37,19 @@ impl StepContext<'_> {
         if let Some(d) = self.wait_for_other_agent(&s) {
             return d;
         }
-        let enough = after(after(self.now, limit), BEGIN_WITHIN + LAST_CALL);
-        let pin = s.pinned.as_ref();
-        if pin.is_some_and(|pin| pin.allows(here, &id, enough)) {
-            return self.act(s, reason, command);
-        }
-        s.pinned = Some(self.pin(here, id, limit));
+        let lacks = match s.pinned.as_ref().filter(|pin| pin.is_of(here, &id)) {
+            Some(pin) if pin.begin_within(limit, self.now) >= BEGIN_WITHIN => {
+                return self.act(s, reason, command);
+            }
+            Some(pin) => pin.lacks(limit, self.now),
+            None => Duration::ZERO,
+        };
+        // It was not enough for how long records and observations take now, and the same one would not be either (L1).
+        let slack = SLACK.saturating_add(lacks.saturating_mul(2));
+        s.pinned = Some(AgentPin {
+            until: Some(after(after(self.now, limit), slack.min(LONGEST_SLACK))),
+            ..self.pin(here, id, limit)
+        });
         self.quiet_write(s, reason)
     }
 

@@ -45,7 +45,7 @@ impl StepContext<'_> {
         for note in &mut d.notes {
             (note.warning, note.reason) = (true, d.reason.label());
         }
-        Some(self.pinned_with(d, self.policy.power_off_timeout))
+        Some(self.pinned_with(d, self.policy.off_limit(Duration::ZERO)))
     }
 
     /// The use of all outlets that the inventory names, for the state. `because`: why the BMC is not enough.

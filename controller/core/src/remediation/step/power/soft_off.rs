@@ -38,7 +38,7 @@ impl StepContext<'_> {
         s.agent_holds = true;
         // A confirmation that is there already was not requested in this attempt.
         s.confirmation_used = self.person_confirms();
-        let limit = (self.policy.power_off_timeout).saturating_add(self.owner_grace(&s));
+        let limit = self.policy.off_limit(self.owner_grace(&s));
         let d = self.to(s, Step::PoweringOff, Reason::PowerOffRunning);
         self.pinned_with(d, limit)
     }

@@ -127,7 +127,7 @@ fn f6_an_interrupt_is_pinned_before_it_is_sent() {
     let o = interrupting();
     let (s, _) = writes(&o, &mk_state(Step::Holding), 1);
     let pin = s.pinned.clone().unwrap();
-    assert_eq!((s.step, pin.until), (Step::Holding, Some(at(36))));
+    assert_eq!((s.step, pin.until), (Step::Holding, Some(at(66))));
     let Command::CollectEvidence {
         interrupt: Some(interrupt),
     } = does(&o, &s, 2)

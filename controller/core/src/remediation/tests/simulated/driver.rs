@@ -68,6 +68,8 @@ pub(in crate::remediation::tests) struct Run {
     seen: Option<Events>,
     last: Option<Command>,
     pub(in crate::remediation::tests) turns: u32,
+    /// How many states were written.
+    pub(in crate::remediation::tests) records: u32,
     /// Whether this turn may crash at random; at every turn crashes are forced by the tests of crashes.
     crashes_at_random: bool,
     pub(in crate::remediation::tests) crashes: Vec<CrashAt>,
@@ -118,6 +120,7 @@ impl Run {
             seen: None,
             last: None,
             turns: 0,
+            records: 0,
             crashes_at_random: true,
             crashes: Vec::new(),
             outcome: None,
@@ -240,6 +243,11 @@ impl Run {
                 self.completed.clear();
                 self.pod_deletions = PodDeletions::default();
                 self.collected = Collected::default();
+                self.records += 1;
+                if self.world.plan.record_takes > 0 {
+                    self.seen = None;
+                    self.wake = Some(self.world.now + self.world.plan.record_takes);
+                }
                 if self.crashes_now(true) {
                     self.crash();
                 }

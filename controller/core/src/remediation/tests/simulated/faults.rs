@@ -97,6 +97,8 @@ pub(in crate::remediation::tests) struct Plan {
     pub(in crate::remediation::tests) off_takes: i64,
     pub(in crate::remediation::tests) boot_takes: i64,
     pub(in crate::remediation::tests) read_takes: i64,
+    /// How long it takes until a record is written: the API server has much to do.
+    pub(in crate::remediation::tests) record_takes: i64,
     /// The controller crashes once in this many turns; 0: never.
     pub(in crate::remediation::tests) crash_one_in: u64,
     /// The result of a command is lost once in this many commands; 0: never.
@@ -190,6 +192,10 @@ impl Plan {
             if r.one_in(6) {
                 plan.faults.push((r.range(2, 160) * 500, fault));
             }
+        }
+        let mut slow = Rng(seed ^ 0x510d);
+        if slow.one_in(6) {
+            plan.record_takes = slow.range(1, 100) * 500;
         }
         plan
     }

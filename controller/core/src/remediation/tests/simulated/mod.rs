@@ -9,6 +9,7 @@ mod interleavings;
 mod invariants;
 mod observe;
 mod random_runs;
+mod slow_records;
 pub(super) mod world;
 
 use super::*;
