@@ -17,7 +17,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::bmc::{RESET, Reply, SESSIONS, SYSTEM, TestBmc, config, inline, system};
+use crate::bmc::{BASIC, RESET, Reply, SESSIONS, SYSTEM, TestBmc, config, inline, system};
 
 const CHASSIS: &str = "/redfish/v1/Chassis/1";
 
@@ -312,6 +312,30 @@ async fn momentary_denial_is_repeated() {
     let bmc = denying("POST", RESET, 1).await;
     bmc.client().command(PowerCommand::Reset).await.unwrap_err();
     assert_eq!(bmc.count("POST", RESET), 1);
+}
+
+/// Web servers of BMCs print the request that they could not serve, with its headers.
+#[tokio::test]
+async fn secret_that_the_bmc_repeats_is_in_no_error() {
+    for (auth, secret) in [
+        (AuthPolicy::Basic, BASIC.trim_start_matches("Basic ")),
+        (AuthPolicy::Session, "token-"),
+    ] {
+        let bmc = TestBmc::with(|seen, _| {
+            let text = format!("trace of the request: {:?}", seen.headers);
+            seen.is("GET", SYSTEM)
+                .then(|| Reply::message(500, "Base.1.12.InternalError", &text))
+        })
+        .await;
+        let mut config = bmc.config();
+        config.auth = auth;
+        let error = connect(config).unwrap().power().await.unwrap_err();
+        assert!(
+            error.to_string().contains("trace of the request"),
+            "{error}"
+        );
+        assert!(!error.to_string().contains(secret), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -144,10 +144,9 @@ fn session(http: &Http, answer: &Answer) -> Option<Session> {
         .and_then(here)
         .or_else(|| in_body.and_then(here))
         .or_else(|| http.resolve_path(location?));
-    Some(Session {
-        token: token.into(),
-        location,
-    })
+    let token = token.into();
+    http.reporter.leave_out(&token);
+    Some(Session { token, location })
 }
 
 /// Closes a session; a session that has already ended counts as success.

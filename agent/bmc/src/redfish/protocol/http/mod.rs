@@ -256,7 +256,11 @@ impl Slot {
 
 impl Http {
     pub(crate) fn new(config: &RedfishConfig) -> Result<Self, BmcError> {
-        let reporter = Reporter::new(config.address.to_string(), config.password.clone());
+        let reporter = Reporter::new(
+            config.address.to_string(),
+            &config.username,
+            &config.password,
+        );
         let wrong = |message: String| reporter.error(ErrorKind::Configuration, message);
         let base = config
             .address
