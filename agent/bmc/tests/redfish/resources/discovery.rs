@@ -81,13 +81,15 @@ async fn unreadable_system_is_ambiguous_unless_it_is_a_board() {
 }
 
 #[tokio::test]
-async fn empty_system_collection_is_a_system_error() {
+async fn empty_system_collection_may_be_filled_by_a_later_reading() {
     let bmc = TestBmc::start().await;
-    bmc.world(|world| world.systems.clear());
-    assert_eq!(
-        bmc.client().power().await.unwrap_err().kind,
-        ErrorKind::System
-    );
+    let systems = bmc.world(|world| std::mem::take(&mut world.systems));
+    let client = bmc.client();
+    let error = client.power().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Busy, "{error}");
+    assert!(error.message.contains("may still be starting"), "{error}");
+    bmc.world(|world| world.systems = systems);
+    assert_eq!(client.power().await.unwrap().state, PowerState::On);
 }
 
 #[tokio::test]

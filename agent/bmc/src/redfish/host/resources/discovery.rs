@@ -235,7 +235,11 @@ async fn members(access: &Access, call: &Call) -> Result<Vec<String>, BmcError> 
         next = page.next.filter(|_| members.len() <= MAX_MEMBERS);
     }
     match members.len() {
-        0 => Err(wrong("the BMC lists no system; it may still be starting")),
+        // A BMC that starts lists its systems one by one: a later reading can tell.
+        0 => Err(reporter.error(
+            ErrorKind::Busy,
+            "the BMC lists no system; it may still be starting. If that lasts, check its address",
+        )),
         1..=MAX_MEMBERS if next.is_none() => Ok(members),
         _ => Err(wrong(&format!("too many systems; {ADVICE}"))),
     }
