@@ -45,6 +45,9 @@ pub(crate) struct Row {
     at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+    /// What the BMC reports, if that is neither on nor off.
+    #[serde(skip)]
+    unclear: Option<String>,
     #[serde(skip)]
     end: ExitStatus,
 }
@@ -75,7 +78,7 @@ impl TableRow for Row {
                     let error = brief(&self.host, error);
                     error.strip_prefix(&bmc).unwrap_or(error).to_owned()
                 }
-                None => self.model.clone(),
+                None => self.unclear.as_ref().unwrap_or(&self.model).clone(),
             },
             self.raw.clone(),
             self.system_uuid.clone(),
@@ -145,6 +148,7 @@ pub(crate) async fn read(
         model: String::new(),
         at: None,
         error: None,
+        unclear: None,
         end: ExitStatus::Failed,
     };
     let answer = client.read_power(request).await;
@@ -164,6 +168,14 @@ pub(crate) async fn read(
             row.end = ExitStatus::Done;
             row.result = "read";
             row.power = state_word(reading.state());
+            let is_unclear =
+                reading.state() == v1::PowerState::Unknown && device == v1::PowerDevice::Bmc;
+            row.unclear = is_unclear.then(|| {
+                format!(
+                    "the BMC reports {:?}, which is neither on nor off",
+                    reading.raw
+                )
+            });
             let identity = reading.identity.unwrap_or_default();
             row.raw = reading.raw;
             row.bmc = reading.bmc;

@@ -66,6 +66,23 @@ fn exit_code_reflects_the_outcome() {
 }
 
 #[test]
+fn state_that_is_neither_on_nor_off_is_shown_as_the_bmc_reports_it() {
+    let bmc = Redfish::start();
+    bmc.set_power("Paused");
+    bmc.set_stubborn();
+    let site = Site::new(&[&bmc]);
+    let daemon = Daemon::start(&site);
+    let status = daemon.run(&["power", "status", "node-1"]);
+    assert_eq!(status.code, 0, "{status:?}");
+    let note = "the BMC reports \"Paused\", which is neither on nor off";
+    assert!(status.out.contains(note), "{status:?}");
+    let off = daemon.run(&["power", "off", "node-1", "--timeout", "3s"]);
+    assert_eq!(off.code, 1, "{off:?}");
+    assert!(off.out.contains(note), "{off:?}");
+    assert_eq!(daemon.stop(), 0);
+}
+
+#[test]
 fn cycle_soft_off_and_reset_by_hand() {
     let bmc = Redfish::start();
     let site = Site::new(&[&bmc]);

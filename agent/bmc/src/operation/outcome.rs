@@ -135,8 +135,8 @@ impl fmt::Display for Outcome {
             }
             Self::NotTaken => write!(
                 f,
-                "off is not confirmed: the BMC reports off, but refuses the power-off without reporting \
-                 that the host is already off, which proves nothing; {WAYS_OUT}"
+                "off is not confirmed: the BMC reports off, but gives no answer to the power-off, or refuses it \
+                 without reporting that the host is already off, which proves nothing; {WAYS_OUT}"
             ),
             Self::Unproven { uptime } => write!(
                 f,

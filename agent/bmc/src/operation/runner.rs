@@ -257,6 +257,9 @@ pub fn run_since<'a, H: Hooks>(
     }
 }
 
+/// A BMC that was asked so long before the deadline has given no answer; one that was asked later had no time.
+const LEAST_SILENCE: Duration = Duration::from_secs(2);
+
 /// Whether a driver kept a command back, as it does when its time is over.
 pub fn is_held_back(error: &BmcError) -> bool {
     error.kind == ErrorKind::Busy && error.not_sent && !error.maybe_sent
@@ -383,7 +386,7 @@ impl<H: Hooks> Run<'_, H> {
         let deadline = self.at(self.operation.deadline());
         let result = tokio::select! {
             result = self.bmc.checked_power(self.operation.expected()) => result,
-            () = sleep_until(deadline) => return,
+            () = sleep_until(deadline) => return self.unanswered(asked),
             () = self.hooks.interrupted() => return,
         };
         let observation = result.as_ref().map(Observation::from);
@@ -399,6 +402,23 @@ impl<H: Hooks> Run<'_, H> {
             Err(error) if self.operation.is_refused() => self.hooks.failed(&error),
             Err(error) => self.failed(error),
         }
+    }
+
+    /// The deadline ended a reading that was asked for at `asked`. If nothing else is known to have failed, that is
+    /// why the operation did.
+    fn unanswered(&mut self, asked: Duration) {
+        let waited = self.begun.elapsed().saturating_sub(asked);
+        if self.error.is_some() || waited < LEAST_SILENCE {
+            return;
+        }
+        self.error = Some(BmcError {
+            kind: ErrorKind::Timeout,
+            bmc: self.bmc.address().to_owned(),
+            message: format!("no answer within {} s", waited.as_secs()),
+            retry_after: None,
+            maybe_sent: false,
+            not_sent: false,
+        });
     }
 
     /// Reads the evidence that may prove a reported off.

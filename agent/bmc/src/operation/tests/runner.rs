@@ -330,4 +330,7 @@ async fn unresponsive_bmc_ends_at_the_deadline() {
         "not confirmed off within 60s: the BMC could not be read"
     );
     assert!(report.readings.is_empty());
+    let error = report.error.unwrap();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    assert_eq!(error.message, "no answer within 60 s");
 }

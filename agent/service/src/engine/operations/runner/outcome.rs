@@ -107,7 +107,7 @@ impl Run {
                 if let Some(sent) = report.after_failure() {
                     outcome.message = format!("{}; {sent}", outcome.message);
                 }
-                if let Some(why) = stale_system(report) {
+                if let Some(why) = unclear_state(self.device, report) {
                     outcome.message = format!("{}; {why}", outcome.message);
                 }
             }
@@ -166,17 +166,22 @@ impl Run {
     }
 }
 
-/// Advice if the last reading was on, but the chassis reports off.
-fn stale_system(report: &Report) -> Option<String> {
+/// What the BMC reports, and advice, if the last reading does not tell whether the host is on.
+fn unclear_state(device: Device, report: &Report) -> Option<String> {
     let last = report.readings.last()?;
-    let is_contradicted = last.state == PowerState::On && last.raw.contains(", but chassis");
-    is_contradicted.then(|| {
-        format!(
+    match last.state {
+        PowerState::On if last.raw.contains(", but chassis") => Some(format!(
             "the BMC reports {:?}: the chassis is off, and probably only the state of the system is out of date; \
              restart the BMC (bmc reset) and try again, or switch its outlets off (pdu off)",
             last.raw
-        )
-    })
+        )),
+        PowerState::Unknown if device == Device::Bmc => Some(format!(
+            "the BMC reports {:?}, which is neither on nor off; restart the BMC (bmc reset) and try again, or look at \
+             the host itself",
+            last.raw
+        )),
+        _ => None,
+    }
 }
 
 /// A number of commands, in words.
