@@ -185,7 +185,12 @@ impl Password {
             name: self.to_string(),
             source,
         };
-        if std::fs::metadata(path).map_err(failed)?.len() > LONGEST {
+        let meta = std::fs::metadata(path).map_err(failed)?;
+        // A pipe may have no writer, and a device no end.
+        if !meta.is_file() {
+            return Err(self.wrong("not a regular file"));
+        }
+        if meta.len() > LONGEST {
             return Err(self.wrong("too long for a password"));
         }
         let bytes = Zeroizing::new(std::fs::read(path).map_err(failed)?);
@@ -326,6 +331,18 @@ mod tests {
         let inline = Password::inline("s3cret".into(), Path::new("hosts.toml").into());
         assert_eq!(inline.read().await.unwrap().expose_secret(), "s3cret");
         assert!(!format!("{inline:?} {inline}").contains("s3cret"));
+    }
+
+    #[tokio::test]
+    async fn file_that_may_have_no_end_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        for path in [&pipe, Path::new("/dev/zero")] {
+            let error = Password::file(path.to_owned()).read().await.unwrap_err();
+            assert!(error.to_string().contains("not a regular file"), "{error}");
+        }
     }
 
     #[test]

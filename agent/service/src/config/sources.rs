@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsStr,
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -37,7 +38,7 @@ pub(super) fn read(
             }
         };
         for path in files {
-            let text = match std::fs::read_to_string(&path) {
+            let text = match read_regular(&path) {
                 Ok(text) => Zeroizing::new(text),
                 Err(error) => {
                     diagnostics.problem(&key_path, format_args!("{}: {error}", path.display()));
@@ -85,7 +86,7 @@ fn kind(path: &Path) -> Option<Kind> {
 }
 
 /// The file itself, or the inventory files of a directory in name order.
-fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !std::fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -94,7 +95,8 @@ fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
         let path = entry?.path();
         let name = path.file_name().map(OsStr::as_encoded_bytes);
         let is_hidden = name.is_some_and(|name| name.starts_with(b"."));
-        if !is_hidden && kind(&path).is_some() && path.is_file() {
+        // A link that leads nowhere is a mistake: without its hosts, theirs would be refused without a word.
+        if !is_hidden && kind(&path).is_some() && !path.is_dir() {
             files.push(path);
         }
     }
@@ -146,4 +148,12 @@ fn mark(path: &Path) -> Option<[i64; 4]> {
         meta.mtime(),
         meta.mtime_nsec(),
     ])
+}
+
+/// Reads a file. A pipe may have no writer, and a device no end.
+fn read_regular(path: &Path) -> io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    std::fs::read_to_string(path)
 }

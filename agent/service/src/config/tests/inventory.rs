@@ -212,6 +212,24 @@ fn errors_of_all_files_are_reported_at_once() {
 }
 
 #[test]
+fn inventory_file_that_cannot_be_read_is_a_mistake() {
+    let a = host("a", "", "redfish://10.1.0.1", "");
+    let (dir, read) = site(&[("hosts.d/10-a.toml", &a)], "['hosts.d']");
+    read.unwrap();
+    let hosts = dir.path().join("hosts.d");
+    std::os::unix::fs::symlink("nowhere", hosts.join("20.toml")).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(hosts.join("30.toml"))
+        .status();
+    assert!(made.unwrap().success());
+    let text = format!("{HEAD}inventory = ['hosts.d']\n");
+    let told = parse_at(&dir.path().join("agent.toml"), &text).unwrap_err();
+    let told = told.join("\n");
+    assert!(told.contains("20.toml: No such file"), "{told}");
+    assert!(told.contains("30.toml: not a regular file"), "{told}");
+}
+
+#[test]
 fn paths_in_an_inventory_file_are_relative_to_it() {
     let trust = "trust = { ca_file = 'ca.pem' }";
     let host = host("a", "", "redfish://10.1.0.1", trust);
