@@ -30,7 +30,7 @@ pub(crate) enum PowerAction {
     #[command(after_help = EXIT_CODES)]
     SoftOff(SoftOffArgs),
     /// Switch off hard, wait until that is confirmed, and switch on again after a while. A host
-    /// that is off is only switched on.
+    /// that is off is sent another power-off before it is switched on.
     #[command(after_help = EXIT_CODES)]
     Cycle(CycleArgs),
     /// Reset hard. Sent once: without a response it is unknown whether it was carried out.
