@@ -441,3 +441,49 @@ pub fn remediation_kind(template_kind: &str) -> &str {
 pub fn kubeconfig_secret(cluster_name: &str) -> String {
     format!("{cluster_name}{KUBECONFIG_SECRET_SUFFIX}")
 }
+
+// ---- names of objects ---------------------------------------------------------
+
+/// Whether an object whose name is a DNS subdomain, such as a Node, may have this name. Any other one would lead a
+/// request to another path.
+#[must_use]
+pub fn is_object_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !label.is_empty()
+            && label.chars().all(is_allowed)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_object_name;
+
+    #[test]
+    fn names_of_objects_are_dns_subdomains() {
+        for name in ["n7", "node-7.rack-a.example.org", "0", &"a".repeat(253)] {
+            assert!(is_object_name(name), "{name}");
+        }
+        for name in [
+            "",
+            ".",
+            "..",
+            "../../pods",
+            "n7/status",
+            "n7?x=y",
+            "n7%2f",
+            " n7",
+            "N7",
+            "n_7",
+            "-n7",
+            "n7.",
+            "n\u{e9}",
+            &"a".repeat(254),
+        ] {
+            assert!(!is_object_name(name), "{name}");
+        }
+    }
+}

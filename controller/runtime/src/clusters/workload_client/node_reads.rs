@@ -31,7 +31,7 @@ use kube::{
     core::Request,
 };
 use parking_lot::Mutex;
-use rackhand_api::names::NODE_LEASE_NAMESPACE;
+use rackhand_api::names::{NODE_LEASE_NAMESPACE, is_object_name};
 use rackhand_core::watches::{
     list_choice::{ListChoice, Size, Source, Subject},
     named_list::{Answer, ConsistentLists, Extent, HOSTNAME_LABEL, NodeLabels},
@@ -261,11 +261,15 @@ impl<T: OfNode> NodeReads<T> {
         self.reader.choice.lock().served(lists);
     }
 
-    /// Reads the object of this Node.
+    /// Reads the object of this Node. No Node has a name that the API server would not take.
     ///
     /// # Errors
     /// The API server was not read.
     pub(super) async fn of(&self, node: &str) -> Result<LiveRead<T>, ApiError> {
+        if !is_object_name(node) {
+            let begun = clock::monotonic_now();
+            return Ok(LiveRead { found: None, begun });
+        }
         if !self.reader.is_shared::<T>(node) {
             return self.reader.alone(node).await;
         }

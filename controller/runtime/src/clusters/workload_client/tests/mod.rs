@@ -206,3 +206,13 @@ async fn queued_calls_to_silent_api_fail_with_the_first_timeout() {
         "the next call queries the API again"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn f12_node_whose_name_no_node_can_have_is_absent_without_a_call() {
+    let (server, _lists) = Server::new();
+    let client = server.serve().await;
+    for name in [" n", "n?fieldManager=x", "n/status", "../pods", "N"] {
+        let read = client.node(name, &Mutex::default()).await.unwrap();
+        assert!(read.found.is_none(), "{name}");
+    }
+}
