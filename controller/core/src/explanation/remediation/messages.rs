@@ -92,7 +92,9 @@ fn by_device(device: PowerDevice) -> &'static str {
 pub(super) fn outcome_message(outcome: RemediationOutcome) -> &'static str {
     match outcome {
         RemediationOutcome::Succeeded => "finished: the node is back",
-        RemediationOutcome::Escalated => "finished: the Machine's owner takes over",
+        RemediationOutcome::Escalated => {
+            "finished without success: it is up to the owner of its Machine, or to a person where it has none"
+        }
         RemediationOutcome::Failed => "finished without success",
         RemediationOutcome::Withdrawn => "finished: the remediation was withdrawn",
     }

@@ -51,7 +51,10 @@ impl Reason {
             ),
             Self::Holding => row(
                 Rackhand,
-                format_args!("setting our hold key on the BareMetalHost before the power-off"),
+                format_args!(
+                    "recording before the power-off that the host has to be off, with our hold key where it has a \
+                     BareMetalHost"
+                ),
             ),
             Self::Evicting(what) => row(
                 Rackhand,
@@ -678,7 +681,8 @@ impl Reason {
             Self::Exhausted(attempts) => row(
                 Rackhand,
                 format_args!(
-                    "not healthy after {}; the Machine's owner takes over",
+                    "not healthy after {}; the owner of its Machine takes over; where it has no Machine with an owner, \
+                     repair the host, and then delete this object",
                     Attempts(*attempts)
                 ),
             ),
