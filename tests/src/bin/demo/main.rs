@@ -21,6 +21,10 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use rackhand_tests::{process::Process, stage::Stage};
 
+const DEFAULT_DIR: &str = ".demo";
+/// A file in the directory of a demo, which may be emptied.
+const MARK: &str = ".rackhand-demo";
+
 /// Shows how a hung node is fenced, its pod moves, and the node comes back; or how one failure is
 /// handled.
 #[derive(Debug, Parser)]
@@ -40,8 +44,8 @@ struct Args {
     /// BMCs of ipmi_sim. As root, on Debian; takes some minutes.
     #[arg(long, conflicts_with_all = ["scenario", "keep", "page", "racks", "hosts"])]
     real: bool,
-    /// Directory for all files; emptied at the start.
-    #[arg(long, default_value = ".demo")]
+    /// Directory for all files; emptied at the start. One with files that no demo has written is refused.
+    #[arg(long, default_value = DEFAULT_DIR)]
     dir: PathBuf,
     /// Number of racks: the first one has an inventory, the others have BareMetalHosts.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
@@ -114,8 +118,38 @@ async fn run(args: &Args) -> Result<()> {
 
 fn emptied(dir: &Path) -> Result<PathBuf> {
     if dir.exists() {
+        // Whatever else is in it would be gone.
+        let is_ours = dir == Path::new(DEFAULT_DIR) || dir.join(MARK).exists();
+        if !is_ours && std::fs::read_dir(dir)?.next().is_some() {
+            bail!(
+                "{} has files that no demo has written; name another directory, or empty it yourself",
+                dir.display()
+            );
+        }
         std::fs::remove_dir_all(dir).with_context(|| format!("emptying {}", dir.display()))?;
     }
     std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+    std::fs::write(dir.join(MARK), "").context("marking the directory")?;
     Ok(dir.canonicalize()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_with_files_of_others_is_not_emptied() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = temporary.path().join("demo");
+        emptied(&dir).unwrap();
+        std::fs::write(dir.join("log"), "of a demo").unwrap();
+        emptied(&dir).unwrap();
+        assert!(!dir.join("log").exists());
+
+        let file = temporary.path().join("file");
+        std::fs::write(&file, "of somebody").unwrap();
+        let error = emptied(temporary.path()).unwrap_err();
+        assert!(error.to_string().contains("no demo has written"), "{error}");
+        assert!(file.exists());
+    }
 }
