@@ -169,7 +169,7 @@ pub(crate) async fn read(
             row.result = "read";
             row.power = state_word(reading.state());
             let is_unclear =
-                reading.state() == v1::PowerState::Unknown && device == v1::PowerDevice::Bmc;
+                reading.state() == v1::PowerState::Unknown && device != v1::PowerDevice::Outlets;
             row.unclear = is_unclear.then(|| {
                 format!(
                     "the BMC reports {:?}, which is neither on nor off",

@@ -339,7 +339,7 @@ mod tests {
         let pipe = dir.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.unwrap().success());
-        for path in [&pipe, Path::new("/dev/zero")] {
+        for path in [pipe.as_path(), Path::new("/dev/zero")] {
             let error = Password::file(path.to_owned()).read().await.unwrap_err();
             assert!(error.to_string().contains("not a regular file"), "{error}");
         }

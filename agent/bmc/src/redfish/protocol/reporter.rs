@@ -40,7 +40,8 @@ fn forms(username: &str, password: &str) -> Vec<SecretString> {
     }
     let in_document = |text: &str| {
         let quoted = Value::from(text).to_string();
-        quoted[1..quoted.len() - 1].to_owned()
+        let inner = quoted.get(1..quoted.len().saturating_sub(1));
+        inner.unwrap_or_default().to_owned()
     };
     let once = in_document(password);
     let twice = in_document(&once);
