@@ -18,7 +18,7 @@ mod withdrawals;
 
 use std::sync::Arc;
 
-pub use backlog::{Backlog, Work};
+pub use backlog::{Backlog, Visit, Work};
 pub use handovers::{LiveRead, renumbered};
 use items::ItemState;
 pub use items::{EffectOutcome, Phase, TRY_AGAIN, Unusable};

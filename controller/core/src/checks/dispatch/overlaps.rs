@@ -3,7 +3,10 @@
 //! Owns the result; [`acting`](crate::checks::machines::acting) chooses the acting check. A machine that only one
 //! check selects, the usual case, has no entry here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
 use crate::checks::machines::{Claim, acting};
 
@@ -106,8 +109,20 @@ impl<K: Ord + Clone> Overlaps<K> {
 
     /// The machines of a check that other checks select too.
     pub fn machines(&self, check: &K) -> Vec<K> {
-        let machines = self.by_check.get(check).into_iter().flatten();
-        machines.cloned().collect()
+        self.machines_after(check, None, usize::MAX)
+    }
+
+    /// Number of machines of a check that other checks select too.
+    pub fn count(&self, check: &K) -> usize {
+        self.by_check.get(check).map_or(0, BTreeSet::len)
+    }
+
+    /// At most so many of the machines of a check that other checks select too, after this machine.
+    pub fn machines_after(&self, check: &K, machine: Option<&K>, most: usize) -> Vec<K> {
+        let after = machine.map_or(Bound::Unbounded, Bound::Excluded);
+        let machines = self.by_check.get(check).into_iter();
+        let later = machines.flat_map(|all| all.range((after, Bound::Unbounded)));
+        later.take(most).cloned().collect()
     }
 
     /// The other checks that act for machines of this one, each with those machines.

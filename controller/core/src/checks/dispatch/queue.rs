@@ -18,6 +18,8 @@ pub const IN_FLIGHT: usize = 64;
 const FEWEST: usize = 4;
 /// Size of the window at first.
 const BEGIN_WITH: usize = 16;
+/// Most machines among which one is searched: in a large fleet each push would cost as much as the fleet is large.
+const SEARCHED: usize = 64;
 /// Least time between two reductions of the window: calls that time out together count once.
 const ONE_SIGN: Duration = Duration::from_secs(1);
 /// Backoff after a failure: the first and the longest.
@@ -54,7 +56,8 @@ pub(super) struct Queue<K: Ord> {
     narrowed: Option<Duration>,
     acts: VecDeque<Item<K>>,
     conditions: VecDeque<Item<K>>,
-    queued: BTreeSet<Item<K>>,
+    /// The machines that are queued, and whether there is more to do than to write a condition.
+    queued: BTreeMap<Item<K>, bool>,
     running: BTreeSet<Item<K>>,
     again: BTreeSet<Item<K>>,
     failures: BTreeMap<Item<K>, u32>,
@@ -71,7 +74,7 @@ impl<K: Ord> Default for Queue<K> {
             narrowed: None,
             acts: VecDeque::new(),
             conditions: VecDeque::new(),
-            queued: BTreeSet::new(),
+            queued: BTreeMap::new(),
             running: BTreeSet::new(),
             again: BTreeSet::new(),
             failures: BTreeMap::new(),
@@ -110,15 +113,18 @@ impl<K: Ord + Clone> Queue<K> {
             self.again.insert(item);
             return;
         }
-        if self.queued.insert(item.clone()) {
-            if acts {
+        match self.queued.insert(item.clone(), acts) {
+            None if acts => self.acts.push_back(item),
+            None => self.conditions.push_back(item),
+            Some(true) => drop(self.queued.insert(item, true)),
+            Some(false) if acts => {
+                // Among many it keeps its place, which is skipped.
+                if self.conditions.len() <= SEARCHED {
+                    self.conditions.retain(|condition| *condition != item);
+                }
                 self.acts.push_back(item);
-            } else {
-                self.conditions.push_back(item);
             }
-        } else if acts && let Some(at) = self.conditions.iter().position(|i| *i == item) {
-            self.conditions.remove(at);
-            self.acts.push_back(item);
+            Some(false) => {}
         }
     }
 
@@ -128,12 +134,22 @@ impl<K: Ord + Clone> Queue<K> {
         let item = if self.running.len() < self.window.now && !self.acts.is_empty() {
             self.acts.pop_front()
         } else if self.has_room_for_conditions() {
-            self.conditions.pop_front()
+            self.pop_condition()
         } else {
             None
         }?;
         self.queued.remove(&item);
         Some(item)
+    }
+
+    /// Takes the next machine of which a condition is to be written, and nothing else is to be done.
+    fn pop_condition(&mut self) -> Option<Item<K>> {
+        loop {
+            let item = self.conditions.pop_front()?;
+            if self.queued.get(&item) == Some(&false) {
+                return Some(item);
+            }
+        }
     }
 
     /// Whether a write of conditions may begin.
@@ -224,7 +240,7 @@ impl<K: Ord + Clone> Queue<K> {
         let other = |item: &Item<K>| item.check != *check;
         self.acts.retain(other);
         self.conditions.retain(other);
-        self.queued.retain(other);
+        self.queued.retain(|item, _| other(item));
         self.again.retain(other);
         self.failures.retain(|item, _| other(item));
         self.retries.retain(|(_, item)| other(item));
@@ -254,6 +270,26 @@ mod tests {
         queue.push(item("a"), false);
         let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(order, [item("c"), item("b"), item("a")]);
+    }
+
+    #[test]
+    fn machine_that_waits_behind_many_conditions_is_acted_on_first_and_once() {
+        let mut queue = Queue::with_window(Window {
+            now: 1_000,
+            fewest: 1_000,
+            most: 1_000,
+        });
+        let names: Vec<String> = (0..=SEARCHED).map(|i| format!("m{i:02}")).collect();
+        names.iter().for_each(|name| queue.push(item(name), false));
+        queue.push(item("m07"), true);
+        queue.push(item("m07"), false);
+        assert_eq!(queue.pop(), Some(item("m07")));
+        // It is queued again behind the place that it had, and popped once.
+        queue.push(item("m07"), false);
+        let popped: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        let all: Vec<_> = names.iter().map(|name| item(name)).collect();
+        assert_eq!(popped, all);
+        assert_eq!(queue.pop(), None);
     }
 
     #[test]

@@ -121,12 +121,6 @@ impl<M: MachineDialect> CheckState<M> {
         }
     }
 
-    /// The members of a check.
-    pub(super) fn items(&self, key: &Key) -> impl Iterator<Item = Item> {
-        let members = self.fleet.machines();
-        members.map(move |member| Item::new(key, member))
-    }
-
     /// The precedence of a check for all its members: whether it can act, and its age.
     pub(super) fn precedence(&self) -> (bool, Option<Timestamp>) {
         let able = !self.fleet.paused() && !self.spec.dry_run;

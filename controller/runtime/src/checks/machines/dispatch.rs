@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Instant};
 use jiff::Timestamp;
 use rackhand_api::names::conditions::EXTERNALLY_REMEDIATED;
 use rackhand_core::checks::{
-    dispatch::{Role, Turn, Wanted, Work},
+    dispatch::{Role, Turn, Visit, Wanted},
     machines::{Claim, MachineRemediation, Verdict},
 };
 
@@ -34,7 +34,7 @@ impl<M: MachineDialect> Machines<M> {
     pub(super) fn settle(&mut self, engine: &mut Parts<M>, key: &Key) {
         let check = self.checks.get_mut(key);
         if check.as_ref().is_some_and(|check| check.fleet.is_stale()) {
-            self.backlog.push(Work::Advance(key.clone()));
+            self.backlog.advance(key.clone());
         }
         let Some(check) = check.filter(|check| check.fleet.is_whole()) else {
             return;
@@ -47,21 +47,24 @@ impl<M: MachineDialect> Machines<M> {
             engine.status_due(key);
         }
         let items = turn.machines.iter().map(|machine| Item::new(key, machine));
-        if turn.machines.len() <= AT_ONCE {
+        if turn.machines.len() <= AT_ONCE && !turn.unhealthy {
             for item in items {
                 self.reconsider(engine, &item);
             }
             return;
         }
         // Whatever happens until then, no earlier live read counts for them (F10).
-        if turn.machines.len() > WITHDRAWN_ALONE {
+        if turn.unhealthy || turn.machines.len() > WITHDRAWN_ALONE {
             engine.members.withdraw_all(key);
         } else {
-            for item in items.clone() {
+            for item in items {
                 engine.members.withdraw(&item);
             }
         }
-        self.backlog.extend(items.map(Work::Reconsider));
+        if turn.unhealthy {
+            self.backlog.visit(Visit::ReconsiderUnhealthy, key.clone());
+        }
+        self.backlog.reconsider(key, turn.machines);
     }
 
     pub(super) fn count(&self, engine: &Parts<M>, key: &Key) {
@@ -260,14 +263,16 @@ impl<M: MachineDialect> Machines<M> {
     /// Updates the overlaps of a check when its evaluation begins.
     pub(super) fn overlap_all(&mut self, check: &Key) {
         let has_others = self.clusters.siblings(check).len() > 1;
-        if let Some(state) = self.checks.get(check).filter(|_| has_others) {
-            let items = state.items(check);
-            self.backlog.extend(items.map(Work::ChooseActing));
+        if has_others && self.checks.contains_key(check) {
+            self.backlog.visit(Visit::ChooseActing, check.clone());
         }
     }
 
     /// Updates the overlaps of a check that starts or stops to act, or is deleted.
     pub(super) fn overlap_again(&mut self, engine: &mut Parts<M>, check: &Key) {
+        if self.overlaps.count(check) > AT_ONCE {
+            return self.backlog.visit(Visit::ChooseActingAgain, check.clone());
+        }
         let among = self.clusters.siblings(check);
         for machine in self.overlaps.machines(check) {
             self.overlap_among(engine, &machine, &among);

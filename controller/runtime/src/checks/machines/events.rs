@@ -1,8 +1,10 @@
 //! Work on many Machines, done piece by piece: changes of the index, mapped to the members that they affect, the first
 //! reading of a fleet, and what follows for its members.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
-use rackhand_core::checks::dispatch::Work;
+use rackhand_core::checks::dispatch::{Visit, Work};
 
 use super::{
     CheckState, Machines, Parts, dialect::MachineDialect, lookup,
@@ -24,6 +26,8 @@ use crate::{
 const FILLED_AT_ONCE: usize = 8;
 /// Machines that are evaluated at once.
 const ADVANCED_AT_ONCE: usize = 64;
+/// Machines that are visited at once.
+const VISITED_AT_ONCE: usize = 16;
 
 impl<M: MachineDialect> Machines<M> {
     /// Does one piece of work.
@@ -32,13 +36,52 @@ impl<M: MachineDialect> Machines<M> {
             Work::Apply(change) => self.apply_change(engine, change),
             Work::Fill(check) => self.fill(engine, &check),
             Work::Advance(check) => self.advance_some(engine, &check),
-            Work::ReadRemediation(item) => self.remediation_changed(engine, &item),
-            Work::ChooseActing(item) => {
-                let among = self.clusters.siblings(&item.check);
-                self.overlap_among(engine, &item.key(), &among);
-            }
+            Work::Visit(visit, check, after) => self.visit(engine, visit, check, after),
             Work::Reconsider(item) => self.reconsider(engine, &item),
         }
+    }
+
+    /// Visits the next members of a check.
+    fn visit(&mut self, engine: &mut Parts<M>, visit: Visit, check: Key, after: Option<Arc<str>>) {
+        let after = after.as_ref();
+        let fleet = self.checks.get(&check).map(|state| &state.fleet);
+        let members = match visit {
+            Visit::ReadRemediations | Visit::ChooseActing | Visit::ReconsiderAll => {
+                fleet.map(|fleet| fleet.machines_after(after, VISITED_AT_ONCE))
+            }
+            Visit::ReconsiderUnhealthy => {
+                fleet.map(|fleet| fleet.unhealthy_after(after, VISITED_AT_ONCE))
+            }
+            Visit::ChooseActingAgain => {
+                let after = after.map(|name| Key::new(&check.namespace, &**name));
+                let overlaps = &self.overlaps;
+                let machines = overlaps.machines_after(&check, after.as_ref(), VISITED_AT_ONCE);
+                Some(
+                    machines
+                        .iter()
+                        .map(|key| key.name.as_str().into())
+                        .collect(),
+                )
+            }
+        };
+        let members = members.unwrap_or_default();
+        let Some(last) = members.last().cloned() else {
+            return;
+        };
+        for member in &members {
+            let item = Item::new(&check, member);
+            match visit {
+                Visit::ReadRemediations => self.remediation_changed(engine, &item),
+                Visit::ChooseActing | Visit::ChooseActingAgain => {
+                    let among = self.clusters.siblings(&check);
+                    self.overlap_among(engine, &item.key(), &among);
+                }
+                Visit::ReconsiderUnhealthy | Visit::ReconsiderAll => {
+                    self.reconsider(engine, &item);
+                }
+            }
+        }
+        self.backlog.visit_after(visit, check, last);
     }
 
     fn apply_change(&mut self, engine: &mut Parts<M>, change: Change) {
@@ -72,7 +115,7 @@ impl<M: MachineDialect> Machines<M> {
         let is_left =
             fleet.evaluate_some(now, ADVANCED_AT_ONCE) || fleet.advance_some(now, ADVANCED_AT_ONCE);
         match is_left {
-            true => self.backlog.push(Work::Advance(key.clone())),
+            true => self.backlog.advance(key.clone()),
             false => self.settle(engine, key),
         }
     }
@@ -83,7 +126,7 @@ impl<M: MachineDialect> Machines<M> {
             return;
         };
         if check.fill(engine, self.remediations.known(), key, FILLED_AT_ONCE) {
-            self.backlog.push(Work::Fill(key.clone()));
+            self.backlog.fill(key.clone());
             return;
         }
         check.fleet.end_filling();
@@ -106,7 +149,7 @@ impl<M: MachineDialect> Machines<M> {
         for key in self.clusters.checks(cluster) {
             let check = self.checks.get_mut(&key);
             if check.is_some_and(|check| std::mem::take(&mut check.awaits_nodes)) {
-                self.backlog.push(Work::Fill(key));
+                self.backlog.fill(key);
             }
         }
     }
@@ -234,9 +277,9 @@ impl<M: MachineDialect> Machines<M> {
         // A new list may lack known remediations.
         let source = RemediationSource::External(kind.clone());
         let of_kind = |(_, c): &(&Key, &CheckState<M>)| c.spec.source == source;
-        let checks = self.checks.iter().filter(of_kind);
-        let stale = checks.flat_map(|(key, c)| c.items(key));
-        self.backlog.extend(stale.map(Work::ReadRemediation));
+        for (key, _) in self.checks.iter().filter(of_kind) {
+            self.backlog.visit(Visit::ReadRemediations, key.clone());
+        }
     }
 
     /// The checks of a namespace that are evaluated.

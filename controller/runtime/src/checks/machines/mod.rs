@@ -28,7 +28,7 @@ use std::{
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rackhand_core::checks::{
-    dispatch::{Backlog, Work},
+    dispatch::{Backlog, Visit},
     machines::can_close,
 };
 
@@ -45,6 +45,7 @@ use crate::{
         api::ApiError,
         index::Change,
         object::{Key, Kind},
+        time_slice::beside,
     },
 };
 use check_state::CheckState;
@@ -110,23 +111,18 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     fn resync(&mut self, engine: &mut Parts<M>, check: &Key) {
         self.orphans.forget(check);
         self.refresh(engine, check);
-        if M::RESYNCS_MACHINES
-            && let Some(state) = self.checks.get(check)
-        {
-            let items = state.items(check);
-            self.backlog.extend(items.map(Work::Reconsider));
+        if M::RESYNCS_MACHINES && self.checks.contains_key(check) {
+            self.backlog.visit(Visit::ReconsiderAll, check.clone());
         }
     }
 
     fn apply(&mut self, engine: &mut Parts<M>, changes: BTreeSet<Change>) {
         // The connection is processed first; otherwise Nodes of an unreachable cluster would look deleted.
-        for change in &changes {
-            if let Change::Workload(cluster) = change {
-                self.of_cluster(engine, cluster, |_, _, _| {});
-                self.fill_waiting(engine, cluster);
-            }
+        for cluster in Change::workloads(&changes) {
+            self.of_cluster(engine, cluster, |_, _, _| {});
+            self.fill_waiting(engine, cluster);
         }
-        self.backlog.extend(changes.into_iter().map(Work::Apply));
+        self.backlog.apply(changes);
     }
 
     fn work(&mut self, engine: &mut Parts<M>) -> bool {
@@ -151,7 +147,7 @@ impl<M: MachineDialect> Dialect for Machines<M> {
     }
 
     fn advance(&mut self, _: &mut Parts<M>, check: &Key, _: Timestamp) {
-        self.backlog.push(Work::Advance(check.clone()));
+        self.backlog.advance(check.clone());
     }
 
     fn fire(&mut self, engine: &mut Parts<M>, OrphansDue: OrphansDue) {
@@ -221,14 +217,12 @@ impl<M: MachineDialect> Dialect for Machines<M> {
         if let Some(state) = self.checks.get(check)
             && let RemediationSource::External(_) = &state.spec.source
         {
-            let items = state.items(check);
-            self.backlog.extend(items.map(Work::ReadRemediation));
+            self.backlog.visit(Visit::ReadRemediations, check.clone());
         }
         if changed {
             engine.status_due(check);
         }
-        let cleared = cleared.iter().map(|member| Item::new(check, member));
-        self.backlog.extend(cleared.map(Work::Reconsider));
+        self.backlog.reconsider(check, cleared);
     }
 
     fn status(&mut self, engine: &Parts<M>, check: &Key) -> Option<Summary> {
@@ -323,6 +317,7 @@ impl<M: MachineDialect> Machines<M> {
             return;
         }
         let before = self.checks.get(key).map(CheckState::precedence);
+        let size = self.names(key);
         match self.checks.get_mut(key) {
             Some(check) if check.spec.looks_at_the_same(&spec) => {
                 let external = self.remediations.known();
@@ -330,14 +325,16 @@ impl<M: MachineDialect> Machines<M> {
                 let template = check.spec.template != spec.template;
                 check.spec = spec;
                 let (spec, fleet) = (&check.spec, &mut check.fleet);
-                fleet.set_check(rules, now, |machine| {
+                let read = |machine: &str| {
                     let machine = Key::new(&key.namespace, machine);
                     let entry = lookup::machine(&context.index, M::MACHINE, &machine)?;
                     let view = entry.view.ok()?;
                     Some(CheckState::target_of(
                         spec, &context, external, &machine, &view,
                     ))
-                });
+                };
+                // Rules on other conditions read every Machine again.
+                beside(size, || fleet.set_check(rules, now, read));
                 fleet.set_cluster(spec.cluster_facts.clone(), now);
                 if template {
                     check.template = Default::default();
@@ -352,7 +349,7 @@ impl<M: MachineDialect> Machines<M> {
                 self.checks.insert(key.clone(), check);
                 engine.begin_check(key);
                 if !awaits_nodes {
-                    self.backlog.push(Work::Fill(key.clone()));
+                    self.backlog.fill(key.clone());
                 }
                 return;
             }

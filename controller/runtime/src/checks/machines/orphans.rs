@@ -13,6 +13,7 @@ use crate::{
     store::{
         object::{Key, Kind},
         remediation::RemediationId,
+        time_slice::beside,
     },
 };
 
@@ -103,10 +104,16 @@ impl OrphanSearch {
         external: &ExternalRemediations<RemediationOwners>,
         fits: impl Fn(&CreatedRemediation) -> bool,
     ) {
-        let indexed = engine.context.index.remediations().into_iter();
-        let indexed =
-            indexed.filter_map(|(_, entry)| CreatedRemediation::read(&entry.object, M::OWNER));
-        let all = indexed.chain(external.made(M::OWNER)).filter(fits);
+        let indexed = engine.context.index.remediations();
+        let all: Vec<_> = beside(indexed.len(), || {
+            let indexed = indexed
+                .iter()
+                .filter_map(|(_, entry)| CreatedRemediation::read(&entry.object, M::OWNER));
+            indexed
+                .chain(external.made(M::OWNER))
+                .filter(fits)
+                .collect()
+        });
         for made in all {
             self.examine(engine, made);
         }

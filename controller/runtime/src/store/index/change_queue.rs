@@ -22,6 +22,28 @@ pub(crate) enum Change {
     Agent(String),
 }
 
+impl Change {
+    /// The objects of a kind among these changes, in their order.
+    pub(crate) fn objects(changes: &BTreeSet<Self>, of: Kind) -> impl Iterator<Item = &Key> {
+        let first = Self::Object(of, Key::new("", ""));
+        changes
+            .range(first..)
+            .map_while(move |change| match change {
+                Self::Object(kind, key) if *kind == of => Some(key),
+                _ => None,
+            })
+    }
+
+    /// The workload clusters whose connections are among these changes, in their order.
+    pub(crate) fn workloads(changes: &BTreeSet<Self>) -> impl Iterator<Item = &Key> {
+        let first = Self::Workload(Key::new("", ""));
+        changes.range(first..).map_while(|change| match change {
+            Self::Workload(cluster) => Some(cluster),
+            Self::Object(..) | Self::Node(..) | Self::Agent(_) => None,
+        })
+    }
+}
+
 #[derive(Default)]
 struct Waiting {
     changes: BTreeSet<Change>,

@@ -10,6 +10,9 @@ use crate::checks::machines::{Action, HealthConditionWrite, Verdict};
 pub struct FleetChanges {
     /// Machines for which something may be due, see [`super::Fleet::wanted`]; in the order of their names.
     pub machines: BTreeSet<Arc<str>>,
+    /// Whether the same is true of every unhealthy machine, of which there are too many to name, because the limit has
+    /// opened or closed: see [`super::Fleet::unhealthy_after`].
+    pub unhealthy: bool,
     /// Whether the limit or a counter may have changed.
     pub counts: bool,
     /// Whether the set of targets has changed.

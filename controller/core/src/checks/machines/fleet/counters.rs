@@ -3,6 +3,7 @@
 //! A machine must be removed with the same counts and judgement with which it was added.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -78,6 +79,19 @@ impl Counters {
 
     pub(super) fn unhealthy(&self) -> impl Iterator<Item = &Arc<str>> + '_ {
         self.unhealthy.iter()
+    }
+
+    pub(super) fn unhealthy_count(&self) -> usize {
+        self.unhealthy.len()
+    }
+
+    /// At most so many of the unhealthy machines after this one, by name.
+    pub(super) fn unhealthy_after(&self, name: Option<&Arc<str>>, most: usize) -> Vec<Arc<str>> {
+        let after = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = self
+            .unhealthy
+            .range::<Arc<str>, _>((after, Bound::Unbounded));
+        range.take(most).cloned().collect()
     }
 
     /// Machines with a cause whose recorded time is in the future, by name.

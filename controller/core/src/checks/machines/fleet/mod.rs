@@ -306,6 +306,11 @@ impl<P: DialectRules> Fleet<P> {
         self.counters.unhealthy()
     }
 
+    /// At most so many of the unhealthy machines after this one, in the order of their names.
+    pub fn unhealthy_after(&self, machine: Option<&Arc<str>>, most: usize) -> Vec<Arc<str>> {
+        self.counters.unhealthy_after(machine, most)
+    }
+
     /// When the first judgement changes by time alone; `None` while the check is paused or the fleet is not whole.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let next = self.counters.next_deadline();
@@ -397,6 +402,13 @@ impl<P: DialectRules> Fleet<P> {
     /// The machines, skipped ones included, in the order of their names.
     pub fn machines(&self) -> impl Iterator<Item = &Arc<str>> + '_ {
         self.members.keys()
+    }
+
+    /// At most so many of the machines after this one, skipped ones included, in the order of their names.
+    pub fn machines_after(&self, machine: Option<&Arc<str>>, most: usize) -> Vec<Arc<str>> {
+        let after = machine.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = self.members.range::<Arc<str>, _>((after, Bound::Unbounded));
+        range.take(most).map(|(name, _)| name.clone()).collect()
     }
 
     /// Whether the check or its Cluster is paused, so that nothing is due.
@@ -547,15 +559,18 @@ impl<P: DialectRules> Fleet<P> {
         }
     }
 
-    /// Opens or closes the limit by the counters, and then enqueues all unhealthy machines: those that waited to
+    /// Opens or closes the limit by the counters, and then reports all unhealthy machines: those that waited to
     /// be handed over when it closed need another live read once it opens (F10).
     fn settle(&mut self) {
         let open = self.is_whole() && self.check.allowance(self.tally()).is_some();
         if open != self.open {
             self.turn.counts = true;
-            // They are in order, so that a set of them is made at once.
-            let mut unhealthy = self.counters.unhealthy().cloned().collect();
-            self.turn.machines.append(&mut unhealthy);
+            if self.counters.unhealthy_count() > AT_ONCE {
+                self.turn.unhealthy = true;
+            } else {
+                let unhealthy = self.counters.unhealthy().cloned();
+                self.turn.machines.extend(unhealthy);
+            }
         }
         self.open = open;
     }

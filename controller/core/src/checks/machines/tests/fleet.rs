@@ -1,6 +1,7 @@
 //! Tests that the incremental fleet equals the plan of the whole fleet.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -515,6 +516,41 @@ fn f10_closing_limit_enqueues_all_unhealthy_machines() {
     fleet.set_node("b", mk_node("False", at(0)), at(400));
     assert!(!fleet.is_open());
     assert_eq!(named(&fleet.take()), ["a", "b"]);
+}
+
+#[test]
+fn f10_closing_and_opening_limit_of_a_large_fleet_reports_every_unhealthy_machine() {
+    let check = Check {
+        limit: percent(40),
+        ..mk_check()
+    };
+    let sick: Vec<String> = (0..1_001).map(|i| format!("sick-{i:04}")).collect();
+    let others: Vec<String> = (0..1_502).map(|i| format!("other-{i:04}")).collect();
+    let targets = sick.iter().map(|name| mk_unhealthy(name));
+    let targets = targets.chain(others.iter().map(|name| mk_healthy(name)));
+    let mut fleet = mk_fleet(check, targets.collect(), at(400));
+    assert!(fleet.is_open(), "1001 of 2503");
+    fleet.put(mk_unhealthy(&others[0]), at(400));
+    assert!(!fleet.is_open(), "1002 of 2503");
+    assert!(fleet.take().unhealthy);
+    fleet.put(mk_healthy(&others[0]), at(400));
+    assert!(fleet.is_open());
+    let turn = fleet.take();
+    assert!(turn.unhealthy && turn.machines.len() == 1);
+    // Page by page, each of them once.
+    let mut visited: Vec<Arc<str>> = Vec::new();
+    loop {
+        let page = fleet.unhealthy_after(visited.last(), 100);
+        if page.is_empty() {
+            break;
+        }
+        visited.extend(page);
+    }
+    let visited: Vec<&str> = visited.iter().map(AsRef::as_ref).collect();
+    assert_eq!(visited, sick);
+    let first = fleet.machines_after(None, 1);
+    assert_eq!(*first[0], *others[0]);
+    assert_eq!(*fleet.machines_after(first.first(), 1)[0], *others[1]);
 }
 
 #[test]
