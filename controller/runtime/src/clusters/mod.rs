@@ -51,6 +51,7 @@ use crate::store::{
     api::{ClientError, call, words, workload_client},
     index::{Change, ChangeQueue, Connection, Index, SeenNode},
     object::{Key, Kind},
+    time_slice::beside,
     watch::{WatchMonitor, events, is_forbidden, pause, watch_words},
 };
 
@@ -323,13 +324,16 @@ impl FollowedCluster<'_> {
                         monitor.progressed();
                         list_progress = Instant::now();
                         match event {
-                            Event::Init => listed.clear(),
+                            Event::Init => {
+                                let before = std::mem::take(&mut listed);
+                                beside(before.len(), || drop(before));
+                            }
                             Event::InitApply(node) => {
                                 listed.insert(node.name_any());
                                 index.apply_seen_node(key, node);
                             }
                             Event::InitDone => {
-                                index.retain_nodes(key, &listed);
+                                beside(listed.len(), || index.retain_nodes(key, &listed));
                                 self.workload.counted(listed.len());
                                 connected = true;
                                 failures = 0;

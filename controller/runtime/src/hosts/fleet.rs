@@ -75,7 +75,7 @@ pub(crate) fn target_of_node(name: &str) -> Target {
 /// Every Machine, and every Node that a NodeHealthCheck selects.
 pub(crate) fn fleet(index: &Index) -> Vec<FleetMember> {
     let mut all = Vec::new();
-    for key in index.keys(Kind::Machine) {
+    for key in index.keys_in_pages(Kind::Machine) {
         let Some(target) = target_of_machine(index, Kind::Machine, &key) else {
             continue;
         };
@@ -86,7 +86,7 @@ pub(crate) fn fleet(index: &Index) -> Vec<FleetMember> {
             target,
         });
     }
-    for key in index.keys(Kind::OpenShiftMachine) {
+    for key in index.keys_in_pages(Kind::OpenShiftMachine) {
         let Some(target) = target_of_machine(index, Kind::OpenShiftMachine, &key) else {
             continue;
         };

@@ -21,6 +21,7 @@ use crate::{
         api::{ApiError, call, optional},
         live_remediations::find_gone,
         object::Key,
+        time_slice::beside_all,
     },
 };
 
@@ -44,7 +45,7 @@ impl Search {
         let known: BTreeSet<String> = remediations
             .filter_map(|(_, entry)| entry.object.uid())
             .collect();
-        let mut marked = context.index.annotated_nodes(CORDONED_BY_ANNOTATION);
+        let mut marked = beside_all(|| context.index.annotated_nodes(CORDONED_BY_ANNOTATION));
         marked.retain(|(_, _, uid)| !known.contains(uid));
         let uids: BTreeSet<String> = marked.iter().map(|(_, _, uid)| uid.clone()).collect();
         // Listed after the Nodes were read: a remediation exists before it cordons one.

@@ -33,6 +33,7 @@ use crate::{
         live_remediations::find_gone,
         object::{Key, Kind, api, list_pages},
         remediation::RemediationObject,
+        time_slice::{TimeSlice, beside_all},
     },
 };
 
@@ -53,7 +54,9 @@ impl Search {
             .filter_map(|(_, entry)| entry.object.uid())
             .collect();
         let mut found = BTreeMap::new();
+        let mut slice = TimeSlice::begin();
         for (key, entry) in context.index.hosts() {
+            slice.pause_if_over().await;
             let Ok(view) = entry.view else { continue };
             let mut of = traces(&view);
             of.retain(|uid| !known.contains(uid));
@@ -137,7 +140,7 @@ impl Search {
         key: &Key,
         view: &BareMetalHostView,
     ) -> Result<(LeftKeys, Option<TaintedNode>), ApiError> {
-        let target = target_of(context, key);
+        let target = beside_all(|| target_of(context, key));
         let mut paused = is_host_paused(view).then(|| format!("BareMetalHost {key}"));
         let cluster = target.as_ref().and_then(|target| target.cluster.clone());
         let cluster = cluster.filter(|cluster| *cluster != Key::local());

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::response::Response;
-use kube::{Client, api::DynamicObject};
+use kube::Client;
 use serde_json::{Value, json};
 
 use crate::{
@@ -17,87 +17,15 @@ use crate::{
     },
     store::{
         fake_api::Objects,
-        index::{Connection, Index},
-        object::{Key, Kind},
+        index::Index,
+        large_fleet::{CLUSTER, mk_index},
+        object::Key,
         stall_meter::{StallMeter, hosts},
     },
 };
 
 /// Most processor time of one stretch, in a build without optimisation.
 const MOST: Duration = Duration::from_millis(100);
-
-const CLUSTER: &str = "c";
-
-fn object(value: Value) -> DynamicObject {
-    serde_json::from_value(value).unwrap()
-}
-
-/// An index with so many Machines, their Nodes and BareMetalHosts, and one rack that serves all of them.
-fn mk_index(hosts: usize) -> Arc<Index> {
-    let index = Arc::new(Index::new(Vec::new()));
-    let cluster = Key::new("ns", CLUSTER);
-    let infrastructure = "infrastructure.cluster.x-k8s.io/v1beta1";
-    index.apply(
-        Kind::Cluster,
-        object(json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
-            "metadata": { "name": CLUSTER, "namespace": "ns", "uid": "cluster" },
-        })),
-    );
-    for i in 0..hosts {
-        let name = format!("m{i:05}");
-        let uuid = format!("4c4c4544-0042-3510-8054-{i:012}");
-        let meta =
-            |name: &str| json!({ "name": name, "namespace": "ns", "uid": format!("uid-{name}") });
-        let mut machine = json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": meta(&name),
-            "spec": {
-                "clusterName": CLUSTER, "providerID": format!("metal3://ns/{name}/{name}"),
-                "infrastructureRef": {
-                    "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "Metal3Machine", "name": name,
-                },
-            },
-            "status": { "nodeRef": { "name": name }, "conditions": [
-                { "type": "Ready", "status": "True", "reason": "Ready", "message": "" },
-                { "type": "NodeReady", "status": "True", "reason": "NodeReady", "message": "" },
-            ]},
-        });
-        machine["metadata"]["labels"] = json!({ "cluster.x-k8s.io/cluster-name": CLUSTER });
-        index.apply(Kind::Machine, object(machine));
-        let mut metal3 = json!({
-            "apiVersion": infrastructure, "kind": "Metal3Machine", "metadata": meta(&name),
-        });
-        metal3["metadata"]["annotations"] =
-            json!({ "metal3.io/BareMetalHost": format!("ns/{name}") });
-        index.apply(Kind::Metal3Machine, object(metal3));
-        index.apply(
-            Kind::BareMetalHost,
-            object(json!({
-                "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": meta(&name),
-                "spec": {
-                    "online": true, "bmc": { "address": format!("redfish://{name}") },
-                    "consumerRef": {
-                        "apiVersion": infrastructure, "kind": "Metal3Machine", "name": name, "namespace": "ns",
-                    },
-                },
-                "status": { "poweredOn": true },
-            })),
-        );
-        let node = json!({
-            "metadata": { "name": name, "uid": format!("node-{name}") },
-            "spec": { "providerID": format!("metal3://ns/{name}/{name}") },
-            "status": {
-                "nodeInfo": { "systemUUID": uuid, "machineID": "", "bootID": "", "kernelVersion": "",
-                    "osImage": "", "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "",
-                    "operatingSystem": "", "architecture": "" },
-                "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z" }],
-            },
-        });
-        index.apply_seen_node(&cluster, serde_json::from_value(node).unwrap());
-    }
-    index.set_connection(&cluster, Connection::Up);
-    index
-}
 
 async fn page(index: &Arc<Index>, client: &Client, agents: &Arc<AgentConnections>) -> Page {
     let (leader, _) = leader(client).await;

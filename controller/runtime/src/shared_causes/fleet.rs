@@ -22,14 +22,12 @@ use crate::{
     store::{
         index::{Change, Connection},
         object::Key,
+        time_slice::{TimeSlice, beside},
     },
 };
 
 /// Minimum interval between two reads of the whole fleet.
 const REFRESH: Duration = Duration::from_secs(2);
-
-/// Number of hosts that are resolved before the task yields to others.
-const CHUNK: usize = 64;
 
 /// The time of the last read of the whole fleet, and whether a new read is required.
 #[derive(Default)]
@@ -54,12 +52,14 @@ impl Fleet {
     /// Applies changes, or reads the whole fleet if that is due.
     pub(super) async fn update(&mut self, watch: &CauseWatch, changes: BTreeSet<Change>) {
         let mut nodes = Vec::new();
-        for change in changes {
-            match change {
-                Change::Node(cluster, node) => nodes.push((cluster, node)),
-                _ => self.is_outdated = true,
+        beside(changes.len(), || {
+            for change in changes {
+                match change {
+                    Change::Node(cluster, node) => nodes.push((cluster, node)),
+                    _ => self.is_outdated = true,
+                }
             }
-        }
+        });
         let topology = watch.topologies.changes();
         if std::mem::replace(&mut self.topology, topology) != topology {
             self.is_outdated = true;
@@ -73,11 +73,10 @@ impl Fleet {
             self.took = begun.elapsed();
             self.read = Some(Instant::now());
         }
-        for chunk in nodes.chunks(CHUNK) {
-            for (cluster, node) in chunk {
-                apply(watch, cluster, node, false);
-            }
-            tokio::task::yield_now().await;
+        let mut slice = TimeSlice::begin();
+        for (cluster, node) in nodes {
+            slice.pause_if_over().await;
+            apply(watch, &cluster, &node, false);
         }
     }
 }
@@ -88,29 +87,40 @@ async fn read_all(watch: &CauseWatch) {
     let mut clusters = index.clusters();
     clusters.push(Key::local());
     let mut seen: BTreeSet<HostName> = BTreeSet::new();
+    let mut slice = TimeSlice::begin();
     for cluster in clusters {
         let is_up = matches!(index.connection(&cluster), Connection::Up);
         connected.insert(cluster.to_string(), is_up);
-        let nodes = index.node_names(&cluster);
-        for chunk in nodes.chunks(CHUNK) {
-            for node in chunk {
-                apply(watch, &cluster, node, true);
-                seen.insert(host_name(&cluster, node));
-            }
-            tokio::task::yield_now().await;
+        for node in index.node_names_in_pages(&cluster) {
+            slice.pause_if_over().await;
+            apply(watch, &cluster, &node, true);
+            seen.insert(host_name(&cluster, &node));
         }
     }
-    let mut inner = watch.causes.inner.lock();
     // The Nodes of a cluster that cannot be read are kept as they were.
-    let is_gone = |name: &&HostName| {
+    let is_gone = |name: &HostName| {
         let cluster = name.rsplit_once('/').map_or("", |(cluster, _)| cluster);
-        !seen.contains(*name) && connected.get(cluster).is_none_or(|is_up| *is_up)
+        !seen.contains(name) && connected.get(cluster).is_none_or(|is_up| *is_up)
     };
-    let gone: Vec<HostName> = inner.failures.hosts().filter(is_gone).cloned().collect();
+    let known: Vec<HostName> = watch
+        .causes
+        .inner
+        .lock()
+        .failures
+        .hosts()
+        .cloned()
+        .collect();
+    let gone = beside(known.len(), || {
+        let gone = known.into_iter().filter(is_gone);
+        gone.collect::<Vec<_>>()
+    });
     for name in gone {
+        slice.pause_if_over().await;
+        let mut inner = watch.causes.inner.lock();
         inner.failures.remove(&name);
         inner.readings.remove(&name);
     }
+    beside(seen.len(), || drop(seen));
 }
 
 /// Applies the state of a Node. With `again`, its host is resolved even if its rack is known.

@@ -310,4 +310,6 @@ fn wake(watch: &CauseWatch, inbox: &ChangeQueue, changes: &report::Changes) {
 }
 
 #[cfg(test)]
+mod stalls;
+#[cfg(test)]
 mod tests;

@@ -22,4 +22,4 @@ pub(crate) mod time_slice;
 pub(crate) mod watch;
 
 #[cfg(test)]
-pub(crate) use fixture::{fake_api, log_capture, stall_meter};
+pub(crate) use fixture::{fake_api, large_fleet, log_capture, stall_meter};

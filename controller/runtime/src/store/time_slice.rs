@@ -3,7 +3,11 @@
 //! One thread runs all tasks of the controller, so that a loop over a large fleet would delay the renewal of the
 //! Lease, the streams of agents and every remediation.
 
-use std::time::{Duration, Instant};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -40,6 +44,17 @@ pub(crate) fn beside<T>(objects: usize, compute: impl FnOnce() -> T) -> T {
         Ok(RuntimeFlavor::MultiThread) if objects > MANY => tokio::task::block_in_place(compute),
         _ => compute(),
     }
+}
+
+/// Like [`beside`], for a pass over the whole fleet, whose size its caller does not know.
+pub(crate) fn beside_all<T>(compute: impl FnOnce() -> T) -> T {
+    beside(usize::MAX, compute)
+}
+
+/// Waits for a future, each step of which is done beside the other tasks: one that parses the answer to a large list.
+pub(crate) async fn beside_polls<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| beside_all(|| future.as_mut().poll(context))).await
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use rackhand_core::hosts::{Rack, Racks};
 
 use super::AgentConnections;
 use crate::{
-    agents::{AgentMetrics, AgentStatus},
+    agents::{AgentMetrics, AgentQueries, AgentStatus},
     leader::{
         LeaderMetrics,
         events::Events,
@@ -34,4 +34,9 @@ pub(crate) async fn with_rack(index: Arc<Index>) -> AgentConnections {
     let agents = agents(index).await;
     *agents.racks.write() = Racks::from([("r1".to_owned(), Rack::default())]);
     agents
+}
+
+/// Calls over these connections.
+pub(crate) fn queries(agents: &Arc<AgentConnections>) -> AgentQueries {
+    AgentQueries::new(agents.clone())
 }

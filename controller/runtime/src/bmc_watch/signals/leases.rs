@@ -4,12 +4,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, ObjectList},
+};
 use rackhand_api::names::NODE_LEASE_NAMESPACE;
 use rackhand_core::signals::{ClusterLeases, ListPace};
 use tokio::time::Instant;
 
-use crate::{clusters::lease_renewal, store::object::list_pages};
+use crate::{
+    clusters::lease_renewal,
+    store::{object::list_pages, time_slice::beside_polls},
+};
 
 /// Time between two lists of a small cluster, and of any in which a host seems to have lost its power. A silence is
 /// seen so much later than it begins.
@@ -83,19 +89,24 @@ pub(super) async fn list(client: Client, asked: Timestamp) -> ListedLeases {
     let leases: Api<Lease> = Api::namespaced(client, NODE_LEASE_NAMESPACE);
     let read = |params: ListParams| {
         let leases = leases.clone();
-        async move { leases.list(&params).await }
+        let page = async move {
+            let page = leases.list(&params).await?;
+            let renewals = page.items.iter().filter_map(|lease| {
+                let (renewed, duration) = lease_renewal(lease)?;
+                Some((lease.name_any(), renewed, duration))
+            });
+            Ok::<_, kube::Error>(ObjectList::<ListedLease> {
+                items: renewals.collect(),
+                types: page.types,
+                metadata: page.metadata,
+            })
+        };
+        beside_polls(page)
     };
     let listed = list_pages("Leases of Nodes", &ListParams::default(), read).await;
-    let leases = listed.map_err(|error| error.to_string()).map(|listed| {
-        let renewals = listed.iter().filter_map(|lease| {
-            let (renewed, duration) = lease_renewal(lease)?;
-            Some((lease.name_any(), renewed, duration))
-        });
-        renewals.collect()
-    });
     ListedLeases {
         asked,
         took: begun.elapsed(),
-        leases,
+        leases: listed.map_err(|error| error.to_string()),
     }
 }

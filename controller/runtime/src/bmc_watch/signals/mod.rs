@@ -11,6 +11,8 @@ mod leases;
 mod machines;
 mod metrics;
 mod owner;
+#[cfg(test)]
+mod stalls;
 mod streams;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -34,7 +36,13 @@ use crate::{
     clusters::{LeaseObservations, Workloads},
     hosts::ActiveRemediations,
     leader::writer::Writer,
-    store::{clock, index::Index, object::Served, watch::pause},
+    store::{
+        clock,
+        index::Index,
+        object::Served,
+        time_slice::{beside, beside_all},
+        watch::pause,
+    },
 };
 
 /// Interval in which hosts are decided on, and streams opened.
@@ -87,7 +95,7 @@ pub(crate) async fn run(watch: SignalWatch, cancel: CancellationToken) {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let age = if owner.has_hosts() {
+        let age = if owner.count() > 0 {
             RESOLVED_FOR
         } else {
             RESOLVED_AT_START
@@ -97,7 +105,7 @@ pub(crate) async fn run(watch: SignalWatch, cancel: CancellationToken) {
             if cancel.run_until_cancelled(resolving).await.is_none() {
                 return;
             }
-            owner.place(&fleet);
+            beside_all(|| owner.place(&fleet));
             if cancel
                 .run_until_cancelled(end_disabled(&watch))
                 .await
@@ -110,13 +118,18 @@ pub(crate) async fn run(watch: SignalWatch, cancel: CancellationToken) {
         }
         tokio::select! {
             () = cancel.cancelled() => return,
-            _ = ticks.tick() => owner.tick(&mut tasks, clock::monotonic_now()),
+            // Each of these may concern all hosts.
+            _ = ticks.tick() => {
+                beside(owner.count(), || owner.tick(&mut tasks, clock::monotonic_now()));
+            }
             Some((rack, event)) = reported.recv() => {
-                owner.reported(&mut tasks, &rack, event, clock::monotonic_now());
+                let now = clock::monotonic_now();
+                beside(owner.count(), || owner.reported(&mut tasks, &rack, event, now));
             }
             Some(completed) = tasks.join_next(), if !tasks.is_empty() => {
                 if let Ok(completed) = completed {
-                    owner.completed(&mut tasks, completed, clock::monotonic_now());
+                    let now = clock::monotonic_now();
+                    beside(owner.count(), || owner.completed(&mut tasks, completed, now));
                 }
             }
         }

@@ -134,8 +134,9 @@ impl Owner {
         }
     }
 
-    pub(super) fn has_hosts(&self) -> bool {
-        !self.hosts.is_empty()
+    /// Number of watched hosts with a Node.
+    pub(super) fn count(&self) -> usize {
+        self.hosts.len()
     }
 
     /// Takes over the hosts of the fleet that have a Node.
@@ -212,7 +213,7 @@ impl Owner {
         for id in open {
             self.decide(tasks, &id, now);
         }
-        self.count();
+        self.show_counts();
     }
 
     fn begin_lists(&mut self, tasks: &mut JoinSet<Completed>, now: Timestamp) {
@@ -615,9 +616,10 @@ impl Owner {
         });
     }
 
-    fn count(&self) {
+    fn show_counts(&self) {
         let mut counts = SignalCounts::default();
-        let active = self.watch.active.lock();
+        // Who else waits for the lock is not to wait for a pass over all hosts.
+        let active: Vec<_> = self.watch.active.lock().values().cloned().collect();
         for host in self.hosts.values() {
             match &host.seen {
                 Some(seen) if !seen.readings.is_empty() => counts.watched += 1,
@@ -628,13 +630,12 @@ impl Owner {
                 |(_, (status, _)): &(_, &(ConditionStatus, _))| *status == ConditionStatus::True;
             for (signal, _) in host.published.iter().filter(is_true) {
                 *counts.nodes.entry(*signal).or_default() += 1;
-                let remediation = facts::remediation(active.values(), &host.watched, &host.name);
+                let remediation = facts::remediation(active.iter(), &host.watched, &host.name);
                 if remediation.is_none() {
                     *counts.without_remediation.entry(*signal).or_default() += 1;
                 }
             }
         }
-        drop(active);
         self.watch.metrics.set(&counts);
     }
 }

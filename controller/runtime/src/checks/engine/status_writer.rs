@@ -9,6 +9,7 @@ use crate::{
     store::{
         api::ApiError,
         object::{Key, Kind, api},
+        time_slice::{beside_all, beside_polls},
     },
 };
 
@@ -38,12 +39,19 @@ pub(in crate::checks) async fn patch_status(
         .writer
         .on(lane)
         .write(operation, what, move || async move {
-            objects
-                .patch_status(&name, &PatchParams::default(), &Patch::Merge(body))
-                .await
+            let (params, patch) = (PatchParams::default(), Patch::Merge(body));
+            let patching = objects.patch_status(&name, &params, &patch);
+            match kind.names_fleet() {
+                true => beside_polls(patching).await,
+                false => patching.await,
+            }
         })
         .await?;
-    context.index.apply(kind, object.clone());
+    let apply = || context.index.apply(kind, object.clone());
+    match kind.names_fleet() {
+        true => beside_all(apply),
+        false => apply(),
+    }
     Ok(object)
 }
 

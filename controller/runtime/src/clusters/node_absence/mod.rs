@@ -23,6 +23,7 @@ use crate::store::{
     api::{ApiError, call, optional},
     index::{Change, ChangeQueue, Index},
     object::{Key, Kind},
+    time_slice::{TimeSlice, beside_all},
 };
 
 /// Maximum number of concurrent reads.
@@ -62,10 +63,12 @@ pub(crate) async fn run(
     // The value is set if the Node changed during the read, which makes the result void.
     let mut reading: BTreeMap<NodeId, bool> = BTreeMap::new();
     let mut reads: JoinSet<(NodeId, Found)> = JoinSet::new();
+    let mut slice = TimeSlice::begin();
     loop {
         while reading.len() < AT_ONCE
             && let Some(node) = waiting.pop_first()
         {
+            slice.pause_if_over().await;
             let (cluster, name) = &node;
             if !index.is_unconfirmed(cluster, name) {
                 continue;
@@ -83,7 +86,7 @@ pub(crate) async fn run(
         let next = later.first().map(|(at, _)| *at);
         tokio::select! {
             () = cancel.cancelled() => break,
-            changes = inbox.take() => for node in touched(&index, changes) {
+            changes = inbox.take() => for node in beside_all(|| touched(&index, changes)) {
                 match reading.get_mut(&node) {
                     Some(void) => *void = true,
                     None => { waiting.insert(node); }
@@ -178,5 +181,7 @@ async fn due(at: Option<Instant>) {
     }
 }
 
+#[cfg(test)]
+mod stalls;
 #[cfg(test)]
 mod tests;

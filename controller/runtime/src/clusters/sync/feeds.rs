@@ -100,8 +100,8 @@ impl View for FeedView<'_> {
     fn names(&self) -> Vec<String> {
         match self.feed {
             Feed::Objects(kind, namespace) => {
-                let keys = self.index.keys(*kind);
-                let in_namespace = keys.into_iter().filter(|key| key.namespace == *namespace);
+                let keys = self.index.keys_in_pages(*kind);
+                let in_namespace = keys.filter(|key| key.namespace == *namespace);
                 in_namespace
                     .map(|key| object_name(&key.namespace, &key.name))
                     .collect()

@@ -33,6 +33,7 @@ use crate::{
         api::{ApiError, call},
         index::Index,
         object::Served,
+        time_slice::{beside_all, beside_polls},
     },
 };
 
@@ -146,7 +147,7 @@ pub(crate) async fn live_listing(
         let asked = request
             .list_metadata(&params)
             .map_err(|error| ApiError::other(&what, error))?;
-        let list: WireList = call(&what, client.request(asked)).await?;
+        let list: WireList = call(&what, beside_polls(client.request(asked))).await?;
         // All pages have the version of the first.
         listing.version = number(&what, &list.metadata.resource_version)?;
         for WireItem { metadata } in list.items.into_iter().flatten() {
@@ -164,14 +165,15 @@ pub(crate) async fn live_listing(
 
 /// Waits until `view` has reached `listing`.
 pub(crate) async fn reach(what: &str, listing: Listing, view: &dyn View) -> Result<(), SyncError> {
-    let mut catchup = Catchup::new(listing, view.names());
+    let mut catchup = beside_all(|| Catchup::new(listing, view.names()));
     let reached = timeout(REACH, async {
         loop {
             // Subscribed before the comparison, so that no change in between is missed.
             let moved = view.moved().notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            if catchup.advance(|name| view.version(name), |uid| view.is_deleted(uid)) {
+            let compare = || catchup.advance(|name| view.version(name), |uid| view.is_deleted(uid));
+            if beside_all(compare) {
                 return;
             }
             moved.await;
@@ -303,5 +305,7 @@ async fn run(
     rounds.shutdown().await;
 }
 
+#[cfg(test)]
+mod stalls;
 #[cfg(test)]
 mod tests;

@@ -34,6 +34,7 @@ use crate::{
         maintenance::{StoredMaintenance, lease_holder, remediation_key},
         object::{Key, Kind, api},
         remediation::{RemediationId, RemediationObject},
+        time_slice::beside_all,
     },
 };
 
@@ -354,9 +355,9 @@ fn leftovers(context: &Maintenances, stored: &StoredMaintenance, subject: &Subje
     };
     let held_by_owner = || {
         of.is_some_and(|uid| {
-            let hosts = context.index.hosts().into_iter();
+            let hosts = context.index.hosts();
             let mut views = hosts.filter_map(|(_, entry)| entry.view.ok());
-            views.any(|view| traces(&view).contains(uid))
+            beside_all(|| views.any(|view| traces(&view).contains(uid)))
         })
     };
     Leftovers {

@@ -34,6 +34,7 @@ use crate::{
         index::{Change, ChangeQueue, Index, SeenNode},
         object::{Key, Kind, Served},
         remediation::RemediationId,
+        time_slice::{beside, beside_all},
         watch::pause,
     },
 };
@@ -126,7 +127,7 @@ pub(crate) async fn run(
         }
         tokio::select! {
             () = cancel.cancelled() => return,
-            _ = inbox.take() => {}
+            changes = inbox.take() => beside(changes.len(), || drop(changes)),
             () = tokio::time::sleep(due) => {}
         }
     }
@@ -141,7 +142,7 @@ async fn pass(triggers: &Arc<Triggers>) -> Option<Timestamp> {
         .watch_own_nodes(Kind::RemediationTrigger, local);
     triggers.read_labels(&watched).await;
     template::refresh(triggers, &watched).await;
-    let views = observe::all(triggers, &watched);
+    let views = beside_all(|| observe::all(triggers, &watched));
     let now = Timestamp::now();
     let mut due = None;
     let mut deeds = Vec::new();

@@ -26,7 +26,7 @@ use crate::{
         Scope,
         concurrency::{cluster_of, roles},
     },
-    store::{api::ApiError, index::Index, object::Key},
+    store::{api::ApiError, index::Index, object::Key, time_slice::beside_all},
 };
 
 /// What a live read or the index has of a cluster: its Machines with a role, and the Nodes that have a role or
@@ -72,7 +72,7 @@ pub(crate) fn control_plane(
     if !me.is_control_plane() {
         return None;
     }
-    let others = known_objects(index, target).others(target);
+    let others = beside_all(|| known_objects(index, target)).others(target);
     let plane = ControlPlane::of(me, &others)?;
     Some(ControlPlane { guard, ..plane })
 }

@@ -39,6 +39,7 @@ use crate::{
         index::{Change, ChangeQueue},
         object::Kind,
         remediation::RemediationId,
+        time_slice::{TimeSlice, beside},
         watch::pause,
     },
 };
@@ -101,14 +102,17 @@ pub(super) async fn run(
             }
         };
         let mut touched: BTreeSet<RemediationId> = BTreeSet::new();
-        for change in &changes {
-            if shared_causes::concerns(change) {
-                of_causes.push(change.clone());
-            }
-            if let Change::Object(kind, key) = change
-                && Kind::REMEDIATIONS.contains(kind)
-            {
-                let id = RemediationId::new(*kind, key.clone());
+        let passed_on = changes
+            .iter()
+            .filter(|change| shared_causes::concerns(change));
+        beside(changes.len(), || {
+            passed_on.for_each(|change| of_causes.push(change.clone()));
+        });
+        let mut slice = TimeSlice::begin();
+        for kind in Kind::REMEDIATIONS {
+            for key in Change::objects(&changes, kind) {
+                slice.pause_if_over().await;
+                let id = RemediationId::new(kind, key.clone());
                 if let Some(entry) = context.index.remediation(&id) {
                     let filter = context.claims.watch_filter();
                     report_unclaimed(&context.events, filter, &entry.object, &mut unclaimed);
@@ -124,14 +128,9 @@ pub(super) async fn run(
             let was_begun = !(is_gone && context.unbegun.lock().remove(uid));
             RecordChange::of(&recorded, was_begun)
         };
-        let changes = ChangeBatch::arrange(changes, record);
-        for (id, task) in &tasks {
-            match task.interest.lock().wakeup(id, &changes) {
-                Wakeup::No => {}
-                Wakeup::Now => drop(touched.insert(id.clone())),
-                Wakeup::Later => drop(later.insert(id.clone())),
-            }
-        }
+        let (now, not_yet) = compare(&tasks, changes, record);
+        touched.extend(now);
+        later.extend(not_yet);
         wake_tasks(&tasks, &touched);
         compared_at = Instant::now();
         if later_at.is_none() && !later.is_empty() {
@@ -139,6 +138,26 @@ pub(super) async fn run(
         }
     }
     while running.join_next().await.is_some() {}
+}
+
+/// The remediations that these changes wake at once, and later.
+fn compare(
+    tasks: &BTreeMap<RemediationId, Task>,
+    changes: BTreeSet<Change>,
+    record: impl Fn(&str) -> RecordChange,
+) -> (Vec<RemediationId>, Vec<RemediationId>) {
+    beside(changes.len().max(tasks.len()), || {
+        let changes = ChangeBatch::arrange(changes, record);
+        let (mut now, mut later) = (Vec::new(), Vec::new());
+        for (id, task) in tasks {
+            match task.interest.lock().wakeup(id, &changes) {
+                Wakeup::No => {}
+                Wakeup::Now => now.push(id.clone()),
+                Wakeup::Later => later.push(id.clone()),
+            }
+        }
+        (now, later)
+    })
 }
 
 fn wake_tasks(tasks: &BTreeMap<RemediationId, Task>, who: &BTreeSet<RemediationId>) {
@@ -216,3 +235,6 @@ fn trace_span(uid: &str, id: &RemediationId) -> Span {
     trace.adopt(&span, [("rackhand.remediation", id.to_string())]);
     span
 }
+
+#[cfg(test)]
+mod stalls;

@@ -3,7 +3,7 @@
 //! Machines are kept as JSON text, because a Machine that is parsed into maps and strings takes several times
 //! as much memory, there are tens of thousands, and few of them are read at a time.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use kube::api::DynamicObject;
 use rackhand_api::views::MachineView;
@@ -106,13 +106,21 @@ impl Machines {
         self.by_node.get(node).into_iter().flatten()
     }
 
-    /// The names of the Nodes of a cluster that nodeRefs have.
-    pub(super) fn node_names(&self, cluster: &Key) -> impl Iterator<Item = String> {
-        let of_cluster = self
-            .by_node
-            .iter()
-            .filter(move |(_, links)| links.iter().any(|link| link.cluster == *cluster));
-        of_cluster.map(|(node, _)| node.to_string())
+    /// At most `most` names after `after` of Nodes that nodeRefs have, in their order, each with whether one of them is of
+    /// this cluster.
+    pub(super) fn nodes_after(
+        &self,
+        cluster: &Key,
+        after: Option<&str>,
+        most: usize,
+    ) -> Vec<(Box<str>, bool)> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let nodes = self.by_node.range::<str, _>((after, Bound::Unbounded));
+        let is_of = |links: &[Link]| links.iter().any(|link| link.cluster == *cluster);
+        nodes
+            .take(most)
+            .map(|(node, links)| (node.clone(), is_of(links)))
+            .collect()
     }
 
     fn unlink(&mut self, key: &Key) {

@@ -28,7 +28,7 @@ pub(crate) use hosts::HostLink;
 use lost_watches::LostWatches;
 use nodes::ClusterNodes;
 pub(crate) use nodes::{Connection, LabelledNode, SeenNode};
-use objects::Objects;
+use objects::{CheckView, Objects};
 pub(crate) use table::Entry;
 pub(crate) use tombstones::Tombstones;
 
@@ -88,11 +88,12 @@ impl Index {
 
     fn put(&self, kind: Kind, object: Arc<DynamicObject>) {
         let key = Key::of(&object);
+        let check = CheckView::parse(kind, &object);
         let mut inner = self.inner.write();
         if inner.tombstones.holds(object.metadata.uid.as_deref()) {
             return;
         }
-        let taken = inner.objects.put(kind, &key, object);
+        let taken = inner.objects.put(kind, &key, object, check);
         if taken {
             self.announce(&Change::Object(kind, key));
         }
@@ -120,9 +121,10 @@ impl Index {
 
     /// Deletes the objects of a kind that a new list does not contain.
     pub(crate) fn retain(&self, kind: Kind, listed: &BTreeSet<Key>) {
-        let known = self.keys(kind);
-        for key in known.iter().filter(|k| !listed.contains(k)) {
-            self.delete(kind, key);
+        for key in self.keys_in_pages(kind) {
+            if !listed.contains(&key) {
+                self.delete(kind, &key);
+            }
         }
     }
 

@@ -6,7 +6,8 @@ use kube::api::DynamicObject;
 use rackhand_api::{
     kinds::remediation_trigger::RemediationTriggerSpec,
     views::{
-        ClusterView, MachineHealthCheckView, Metal3MachineView, NodeHealthCheckView, trigger_spec,
+        ClusterView, MachineHealthCheckView, Metal3MachineView, NodeHealthCheckView, ViewError,
+        trigger_spec,
     },
 };
 
@@ -38,24 +39,49 @@ pub(super) struct Objects {
     pub(super) openshift: OpenShiftObjects,
 }
 
-fn unread(_: &DynamicObject) -> Result<(), rackhand_api::views::ViewError> {
+fn unread(_: &DynamicObject) -> Result<(), ViewError> {
     Ok(())
+}
+
+/// The view of a check, whose status may name a whole fleet: it is parsed before the index is locked.
+pub(super) enum CheckView {
+    OfMachines(Result<MachineHealthCheckView, ViewError>),
+    OfNodes(Result<NodeHealthCheckView, ViewError>),
+    /// The object is no such check.
+    None,
+}
+
+impl CheckView {
+    pub(super) fn parse(kind: Kind, object: &DynamicObject) -> Self {
+        match kind {
+            Kind::MachineHealthCheck => {
+                Self::OfMachines(MachineHealthCheckView::from_dynamic(object))
+            }
+            Kind::NodeHealthCheck => Self::OfNodes(NodeHealthCheckView::from_dynamic(object)),
+            _ => Self::None,
+        }
+    }
 }
 
 impl Objects {
     /// Puts a version of an object, unless a later one is known. Returns whether it was put.
-    pub(super) fn put(&mut self, kind: Kind, key: &Key, object: Arc<DynamicObject>) -> bool {
+    pub(super) fn put(
+        &mut self,
+        kind: Kind,
+        key: &Key,
+        object: Arc<DynamicObject>,
+        check: CheckView,
+    ) -> bool {
+        match check {
+            CheckView::OfMachines(view) => return self.checks.put(key, object, |_| view),
+            CheckView::OfNodes(view) => return self.node_checks.put(key, object, |_| view),
+            CheckView::None => {}
+        }
         match kind {
             Kind::Cluster => self.clusters.put(key, object, ClusterView::from_dynamic),
             Kind::Machine => self.machines.put(key, &object),
-            Kind::MachineHealthCheck => {
-                let read = MachineHealthCheckView::from_dynamic;
-                self.checks.put(key, object, read)
-            }
-            Kind::NodeHealthCheck => {
-                let read = NodeHealthCheckView::from_dynamic;
-                self.node_checks.put(key, object, read)
-            }
+            // Parsed above.
+            Kind::MachineHealthCheck | Kind::NodeHealthCheck => false,
             Kind::Metal3Machine => {
                 let read = Metal3MachineView::from_dynamic;
                 self.metal3_machines.put(key, object, read)
@@ -118,6 +144,8 @@ impl Objects {
     pub(super) fn keys_after(&self, kind: Kind, after: Option<&Key>, most: usize) -> Vec<Key> {
         match kind {
             Kind::Machine => self.machines.keys_after(after, most),
+            Kind::Metal3Machine => self.metal3_machines.keys_after(after, most),
+            Kind::RemediationState => self.remediations.states.keys_after(after, most),
             Kind::BareMetalHost => self.hosts.table().keys_after(after, most),
             Kind::OpenShiftMachine => self.openshift.machines.keys_after(after, most),
             _ => {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::store::{
     maintenance::StoredMaintenance,
-    object::Key,
+    object::{Key, Kind},
     power_policy::StoredPolicy,
     remediation::{RemediationId, RemediationObject},
 };
@@ -54,8 +54,13 @@ impl Index {
         self.inner.read().objects.hosts.table().get(key).cloned()
     }
 
-    pub(crate) fn hosts(&self) -> Vec<(Key, Entry<BareMetalHostView>)> {
-        self.inner.read().objects.hosts.table().all()
+    /// The BareMetalHosts, ordered by name. They are read a few at a time, as the names in [`Self::keys_in_pages`].
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = (Key, Entry<BareMetalHostView>)> {
+        let keys = self.keys_in_pages(Kind::BareMetalHost);
+        keys.filter_map(|key| {
+            let entry = self.host(&key)?;
+            Some((key, entry))
+        })
     }
 
     /// The BareMetalHosts with this link.

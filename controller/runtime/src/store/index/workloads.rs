@@ -35,12 +35,11 @@ impl Index {
 
     /// The Nodes of a cluster that have this label, ordered by name.
     pub(crate) fn nodes_with_label(&self, cluster: &Key, key: &str) -> Vec<LabelledNode> {
-        let inner = self.inner.read();
-        let nodes = inner.nodes.of(cluster);
         let has = |node: &SeenNode| {
             let labels = node.meta().labels.as_ref();
             labels.is_some_and(|labels| labels.contains_key(key))
         };
+        let nodes = self.known_nodes_in_pages(cluster);
         nodes
             .filter(|(_, known)| has(&known.node))
             .map(|(_, known)| known.node.labelled(key))
@@ -99,12 +98,17 @@ impl Index {
         self.inner.read().objects.names_node(cluster, node)
     }
 
-    /// The Nodes of a cluster that Machines name.
+    /// The Nodes of a cluster that Machines name. They are read a few at a time.
     pub(crate) fn named_nodes(&self, cluster: &Key) -> BTreeSet<String> {
-        let inner = self.inner.read();
-        let mut names: BTreeSet<String> = inner.objects.machines.node_names(cluster).collect();
+        let named = in_pages(|after: Option<&(Box<str>, bool)>| {
+            let inner = self.inner.read();
+            let after = after.map(|(name, _)| &**name);
+            inner.objects.machines.nodes_after(cluster, after, PAGE)
+        });
+        let of_cluster = named.filter(|(_, is_of_cluster)| *is_of_cluster);
+        let mut names: BTreeSet<String> = of_cluster.map(|(name, _)| name.into()).collect();
         if *cluster == Key::local() {
-            names.extend(inner.objects.openshift.node_names());
+            names.extend(self.inner.read().objects.openshift.node_names());
         }
         names
     }
@@ -142,35 +146,42 @@ impl Index {
         Some(inner.nodes.get(cluster, name)?.node.clone())
     }
 
-    /// The Nodes of a cluster, ordered by name.
+    /// The Nodes of a cluster, ordered by name. They are read a few at a time.
     pub(crate) fn nodes(&self, cluster: &Key) -> Vec<Arc<Node>> {
-        let known: Vec<KnownNode> = {
-            let inner = self.inner.read();
-            let nodes = inner.nodes.of(cluster);
-            nodes.map(|(_, node)| node.clone()).collect()
-        };
-        known.iter().map(KnownNode::whole).collect()
+        self.nodes_in_pages(cluster).collect()
     }
 
     /// The Nodes of a cluster, ordered by name. They are read a few at a time, as the names in
     /// [`Self::keys_in_pages`].
     pub(crate) fn nodes_in_pages(&self, cluster: &Key) -> impl Iterator<Item = Arc<Node>> {
-        let nodes = in_pages(move |after: Option<&(String, KnownNode)>| {
+        let nodes = self.known_nodes_in_pages(cluster);
+        nodes.map(|(_, node)| node.whole())
+    }
+
+    fn known_nodes_in_pages(&self, cluster: &Key) -> impl Iterator<Item = (String, KnownNode)> {
+        in_pages(move |after: Option<&(String, KnownNode)>| {
             let name = after.map(|(name, _)| name.as_str());
             let inner = self.inner.read();
             let nodes = inner.nodes.after(cluster, name).take(PAGE);
             nodes
                 .map(|(name, node)| (name.clone(), node.clone()))
                 .collect()
-        });
-        nodes.map(|(_, node)| node.whole())
+        })
     }
 
-    /// The names of the Nodes of a cluster.
+    /// The names of the Nodes of a cluster. They are read a few at a time.
     pub(crate) fn node_names(&self, cluster: &Key) -> Vec<String> {
-        let inner = self.inner.read();
-        let nodes = inner.nodes.of(cluster);
-        nodes.map(|(name, _)| name.clone()).collect()
+        self.node_names_in_pages(cluster).collect()
+    }
+
+    /// The names of the Nodes of a cluster in their order. They are read a few at a time, as the names in
+    /// [`Self::keys_in_pages`].
+    pub(crate) fn node_names_in_pages(&self, cluster: &Key) -> impl Iterator<Item = String> {
+        in_pages(move |after: Option<&String>| {
+            let inner = self.inner.read();
+            let nodes = inner.nodes.after(cluster, after.map(String::as_str));
+            nodes.take(PAGE).map(|(name, _)| name.clone()).collect()
+        })
     }
 
     /// The Nodes of all clusters with this annotation, and its value. They are read a few at a time.
@@ -273,9 +284,10 @@ impl Index {
     }
 
     pub(crate) fn retain_nodes(&self, cluster: &Key, listed: &BTreeSet<String>) {
-        let known = self.node_names(cluster);
-        for name in known.iter().filter(|n| !listed.contains(*n)) {
-            self.delete_node(cluster, name);
+        for name in self.node_names_in_pages(cluster) {
+            if !listed.contains(&name) {
+                self.delete_node(cluster, &name);
+            }
         }
     }
 }

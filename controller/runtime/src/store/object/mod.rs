@@ -109,6 +109,11 @@ impl Kind {
     /// The kinds of remediations that this controller carries out.
     pub(crate) const REMEDIATIONS: [Self; 2] = [Self::Metal3Remediation, Self::PowerRemediation];
 
+    /// Whether the status of one object may name a whole fleet.
+    pub(crate) fn names_fleet(self) -> bool {
+        matches!(self, Self::MachineHealthCheck | Self::NodeHealthCheck)
+    }
+
     pub(crate) fn group(self) -> &'static str {
         match self {
             Self::Cluster | Self::Machine | Self::MachineHealthCheck => groups::CLUSTER_API,

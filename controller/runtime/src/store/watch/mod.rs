@@ -5,7 +5,7 @@
 mod discovery;
 mod monitor;
 
-use std::{collections::BTreeSet, fmt::Debug, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt::Debug, sync::Arc, task::Poll, time::Duration};
 
 use futures::{Stream, StreamExt, pin_mut, stream};
 use kube::{
@@ -29,6 +29,7 @@ use crate::store::{
     api::words,
     index::Index,
     object::{Key, Kind, Served},
+    time_slice::{beside, beside_all, beside_polls},
 };
 
 /// Interval of discovery for a kind that is not served.
@@ -63,7 +64,37 @@ where
             })
         })
         .backoff(OnceFailed::default())
+        .parse_beside()
 }
+
+/// A stream of events whose pages are parsed beside the other tasks.
+trait ParseBeside<K>: Stream<Item = watcher::Result<Event<K>>> + Send + Sized {
+    /// Polls beside the other tasks what may read a page of a list: one of large objects takes several slices.
+    fn parse_beside(self) -> impl Stream<Item = watcher::Result<Event<K>>> + Send {
+        let mut events = Box::pin(self);
+        // Objects that are left of a page at most; `None` while nothing is listed.
+        let mut left = Some(0);
+        stream::poll_fn(move |context| {
+            let polled = match left {
+                Some(0) => beside_all(|| events.poll_next_unpin(context)),
+                Some(_) | None => events.poll_next_unpin(context),
+            };
+            if let Poll::Ready(event) = &polled {
+                left = match event {
+                    Some(Ok(Event::InitApply(_))) => {
+                        let others = left.filter(|left| *left > 0).unwrap_or(PAGE);
+                        Some(others.saturating_sub(1))
+                    }
+                    Some(Ok(Event::Init) | Err(_)) => Some(0),
+                    _ => None,
+                };
+            }
+            polled
+        })
+    }
+}
+
+impl<K, S: Stream<Item = watcher::Result<Event<K>>> + Send> ParseBeside<K> for S {}
 
 /// Whether a watch cannot be resumed from its resourceVersion.
 fn is_expired_start<K>(event: &watcher::Result<Event<K>>) -> bool {
@@ -159,26 +190,31 @@ pub(crate) async fn watch_kind(
                     }
                     continue;
                 }
-                event = stream.next() => event,
+                event = next(kind, &mut stream) => event,
             };
             match event {
                 Some(Ok(event)) => {
                     monitor.progressed();
                     match event {
-                        Event::Init => listed.clear(),
+                        Event::Init => {
+                            let before = std::mem::take(&mut listed);
+                            beside(before.len(), || drop(before));
+                        }
                         Event::InitApply(object) => {
                             listed.insert(Key::of(&object));
-                            index.apply(kind, object);
+                            apply(&index, kind, object);
                         }
                         Event::InitDone => {
-                            index.retain(kind, &listed);
+                            let all = std::mem::take(&mut listed);
+                            beside(all.len(), || index.retain(kind, &all));
+                            beside(all.len(), || drop(all));
                             monitor.listed();
                             if monitor.settle() {
                                 index.set_lost_watch(kind, None);
                             }
                             synced.send_replace(true);
                         }
-                        Event::Apply(object) => index.apply(kind, object),
+                        Event::Apply(object) => apply(&index, kind, object),
                         Event::Delete(object) => index.deleted(kind, &object),
                     }
                 }
@@ -203,6 +239,21 @@ pub(crate) async fn watch_kind(
     }
 }
 
+/// The next event of a kind. One object whose status names a whole fleet is parsed beside the other tasks.
+async fn next<S: Stream + Unpin>(kind: Kind, events: &mut S) -> Option<S::Item> {
+    match kind.names_fleet() {
+        true => beside_polls(events.next()).await,
+        false => events.next().await,
+    }
+}
+
+fn apply(index: &Index, kind: Kind, object: DynamicObject) {
+    match kind.names_fleet() {
+        true => beside_all(|| index.apply(kind, object)),
+        false => index.apply(kind, object),
+    }
+}
+
 /// Why the objects of a kind that no version serves are unknown: they existed, and no watch has reported their
 /// deletion (F12). `None` if no objects are known.
 pub(crate) fn no_longer_served(group: &str, kind: &str, known: usize) -> Option<String> {
@@ -222,5 +273,7 @@ pub(crate) async fn pause(cancel: &CancellationToken, time: Duration) -> bool {
     }
 }
 
+#[cfg(test)]
+mod stalls;
 #[cfg(test)]
 mod tests;

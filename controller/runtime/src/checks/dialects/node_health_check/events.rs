@@ -25,7 +25,7 @@ use crate::{
     store::{
         index::Index,
         object::{Key, Kind},
-        time_slice::beside,
+        time_slice::beside_all,
     },
 };
 
@@ -241,9 +241,8 @@ impl NodeHealthChecks {
         let now = Timestamp::now();
         let mut fleet = Fleet::new(Check::clone(&check), now);
         let (index, local) = (&engine.context.index, Key::local());
-        let names = index.node_names(&local);
-        beside(names.len(), || {
-            for name in names {
+        beside_all(|| {
+            for name in index.node_names_in_pages(&local) {
                 if let Some(seen) = index.seen_node(&local, &name) {
                     let selected = view.selector.matches(kube::ResourceExt::labels(&*seen));
                     fleet.put_node(Arc::new(facts::node(&seen)), selected, now);

@@ -19,6 +19,7 @@ use crate::{
     store::{
         index::{Connection, Index},
         object::{Key, Kind},
+        time_slice::beside_all,
     },
 };
 
@@ -83,7 +84,9 @@ pub(super) fn resolve(
             let found = found.ok_or_else(|| format!("there is no Machine {key}"))?;
             subject(context, &found)
         }
-        MaintenanceTarget::Host { rack, host } => of_host(context, namespace, rack, host),
+        MaintenanceTarget::Host { rack, host } => {
+            beside_all(|| of_host(context, namespace, rack, host))
+        }
     }
 }
 

@@ -32,6 +32,7 @@ use crate::{
         index::{ChangeQueue, Connection, Index},
         metrics::render,
         object::{Key, Kind, Served},
+        time_slice::beside_all,
     },
 };
 
@@ -92,7 +93,7 @@ impl Server {
                 {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
-                server.answer(&asked.method, &asked.path, asked.body)
+                beside_all(|| server.answer(&asked.method, &asked.path, asked.body))
             }
         })
     }

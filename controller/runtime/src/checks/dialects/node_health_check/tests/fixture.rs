@@ -27,6 +27,7 @@ use crate::{
         fake_api::{self, FakeRequest, failure},
         index::{ChangeQueue, Connection, Index},
         object::{Key, Kind, Served},
+        time_slice::beside_all,
     },
 };
 
@@ -110,7 +111,7 @@ impl Server {
                 while held(&server.0.lock()) {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }
-                server.answer(&asked.method, &asked.path, asked.body)
+                beside_all(|| server.answer(&asked.method, &asked.path, asked.body))
             }
         })
     }
