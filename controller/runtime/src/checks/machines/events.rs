@@ -36,14 +36,13 @@ impl<M: MachineDialect> Machines<M> {
             Work::Apply(change) => self.apply_change(engine, change),
             Work::Fill(check) => self.fill(engine, &check),
             Work::Advance(check) => self.advance_some(engine, &check),
-            Work::Visit(visit, check, after) => self.visit(engine, visit, check, after),
+            Work::Visit(visit, check, after) => self.visit(engine, visit, check, after.as_ref()),
             Work::Reconsider(item) => self.reconsider(engine, &item),
         }
     }
 
     /// Visits the next members of a check.
-    fn visit(&mut self, engine: &mut Parts<M>, visit: Visit, check: Key, after: Option<Arc<str>>) {
-        let after = after.as_ref();
+    fn visit(&mut self, engine: &mut Parts<M>, visit: Visit, check: Key, after: Option<&Arc<str>>) {
         let fleet = self.checks.get(&check).map(|state| &state.fleet);
         let members = match visit {
             Visit::ReadRemediations | Visit::ChooseActing | Visit::ReconsiderAll => {

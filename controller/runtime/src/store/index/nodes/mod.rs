@@ -125,12 +125,6 @@ impl ClusterNodes {
         self.clusters.get(cluster)?.nodes.get(name)
     }
 
-    /// The Nodes of a cluster, ordered by name.
-    pub(super) fn of(&self, cluster: &Key) -> impl Iterator<Item = (&String, &KnownNode)> {
-        let workload = self.clusters.get(cluster);
-        workload.into_iter().flat_map(|workload| &workload.nodes)
-    }
-
     /// The Nodes of a cluster after this name, ordered by name.
     pub(super) fn after(
         &self,
