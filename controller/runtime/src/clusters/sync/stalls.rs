@@ -12,6 +12,8 @@ use crate::store::{
 
 /// Most processor time of one stretch, in a build without optimisation.
 const MOST: Duration = Duration::from_millis(100);
+/// Objects in one page of the list.
+const LISTED_AT_ONCE: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn live_read_of_a_large_fleet_is_compared_in_short_slices_or_beside_the_tasks() {
@@ -29,7 +31,7 @@ async fn live_read_of_a_large_fleet_is_compared_in_short_slices_or_beside_the_ta
     let machines = format!("/apis/{}/{version}/namespaces/ns/machines", kind.group());
     let listed = (0..hosts).map(|i| metadata(Some("ns"), "uid", i));
     let client = PagedServer::default()
-        .list(&machines, PAGE as usize, listed)
+        .list(&machines, LISTED_AT_ONCE, listed)
         .client();
     let served = Arc::new(Served::default());
     let resource = kube::core::GroupVersionKind::gvk(kind.group(), version, kind.kind());
