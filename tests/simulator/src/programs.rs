@@ -16,7 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api,
-    fleet::{Fleet, Host, Link, SYSTEM, SimulatedBmcs, bmc_url, endpoint, pdu, rack_name},
+    fleet::{
+        Fleet, Host, Link, SYSTEM, SimulatedBmcs, bmc_url, cluster_of_kubeconfig, endpoint, pdu,
+        rack_name,
+    },
     kernel::{Program, Simulation, dial, listen},
 };
 
@@ -72,9 +75,10 @@ impl Site {
                 };
                 let workload = simulation.clone();
                 let connections = Connections {
-                    management: api::connect(&simulation, process),
-                    workload: Arc::new(move |_| {
-                        let client = api::connect(&workload, process);
+                    management: api::connect(&simulation, process, None),
+                    workload: Arc::new(move |kubeconfig| {
+                        let cluster = cluster_of_kubeconfig(&kubeconfig);
+                        let client = api::connect(&workload, process, cluster);
                         async move { Ok(client) }.boxed()
                     }),
                     agent: Arc::new(move |endpoint, rack, tls| {

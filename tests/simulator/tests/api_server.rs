@@ -480,7 +480,7 @@ fn simulated() -> Vec<(String, Value)> {
         Arc::new(move |process| {
             let (simulation, result) = (simulation.clone(), result.clone());
             async move {
-                let notes = calls(connect(&simulation, process)).await;
+                let notes = calls(connect(&simulation, process, None)).await;
                 *result.lock() = Some(notes);
                 std::future::pending().await
             }

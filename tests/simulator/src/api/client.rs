@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
+    load::{Load, Turn},
     request::{Reply, Request},
     resource::PODS,
     watch::Line,
@@ -40,27 +41,19 @@ type Held = Box<dyn FnOnce(&mut World) + Send>;
 pub(crate) struct ApiWays {
     conditions: BTreeMap<ProcessId, ApiCondition>,
     held: BTreeMap<ProcessId, Vec<Held>>,
-    /// How many requests the API server serves in a second; `None`: as many as come.
-    pub(crate) rate: Option<u32>,
-    /// How many requests may wait; more are refused, as by priority and fairness. `None`: any number.
-    most_waiting: Option<usize>,
-    /// When it has served those that wait.
-    free_at: Duration,
-    queued: usize,
-    /// The most requests that have waited at one time.
-    pub(crate) longest_queue: usize,
-    /// Requests that were refused because too many waited.
-    pub(crate) refused: u64,
+    /// How much the API servers have to do.
+    pub(crate) load: Load,
 }
 
-/// A client of the API server for a process.
+/// A client of the API server for a process: that of the management cluster, or of the workload cluster with this
+/// number where there are several.
 #[must_use]
-pub fn connect(simulation: &Simulation, process: ProcessId) -> Client {
+pub fn connect(simulation: &Simulation, process: ProcessId, cluster: Option<usize>) -> Client {
     let simulation = simulation.clone();
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let simulation = simulation.clone();
         async move {
-            let request = read(request).await?;
+            let request = read(request, cluster).await?;
             let (answer, answered) = oneshot::channel();
             simulation.world().request(process, request, answer);
             answered
@@ -72,7 +65,10 @@ pub fn connect(simulation: &Simulation, process: ProcessId) -> Client {
     Client::new(service, "default")
 }
 
-async fn read(request: http::Request<Body>) -> Result<Request, tower::BoxError> {
+async fn read(
+    request: http::Request<Body>,
+    cluster: Option<usize>,
+) -> Result<Request, tower::BoxError> {
     let (parts, body) = request.into_parts();
     let body = body.collect_bytes().await?;
     let header = |name: http::HeaderName| {
@@ -81,6 +77,7 @@ async fn read(request: http::Request<Body>) -> Result<Request, tower::BoxError> 
     };
     let query = parts.uri.query().unwrap_or_default();
     Ok(Request {
+        cluster,
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         query: decode_query(query),
@@ -149,38 +146,27 @@ impl World {
 
     /// Lets the API server serve only so many requests in a second, and refuse those that find too many waiting.
     pub(crate) fn load_api(&mut self, rate: u32, most_waiting: usize) {
-        self.ways.rate = Some(rate);
-        self.ways.most_waiting = Some(most_waiting);
+        self.ways.load.limit(rate, most_waiting);
     }
 
     /// Ends that. Requests that wait are served in their turn.
     pub(crate) fn unload_api(&mut self) {
-        if self.ways.most_waiting.take().is_some() {
-            self.ways.rate = None;
-        }
+        self.ways.load.unlimit();
     }
 
     /// A request waits until the API server has served those before it.
     fn queue(&mut self, process: ProcessId, request: Request, answer: Answer) {
-        let now = self.now();
-        let Some(rate) = self.ways.rate else {
-            return self.receive(process, request, answer);
-        };
         // Probes of its health are exempt, and it refuses nothing that does not reach it.
         let is_exempt = request.path == "/readyz" || self.api.away || self.api_is_silent(process);
-        let most = self.ways.most_waiting.filter(|_| !is_exempt);
-        if most.is_some_and(|most| self.ways.queued >= most) {
-            self.ways.refused += 1;
-            return self.respond(process, too_many_requests(), answer);
+        let (now, cluster) = (self.now(), request.cluster);
+        match self.ways.load.arrive(cluster, is_exempt, now) {
+            Turn::Now => self.receive(process, request, answer),
+            Turn::Refused => self.respond(process, too_many_requests(), answer),
+            Turn::At(at) => self.at(at, move |world| {
+                world.ways.load.leaves(cluster);
+                world.receive(process, request, answer);
+            }),
         }
-        self.ways.free_at = self.ways.free_at.max(now) + Duration::from_secs(1) / rate;
-        let at = self.ways.free_at;
-        self.ways.queued += 1;
-        self.ways.longest_queue = self.ways.longest_queue.max(self.ways.queued);
-        self.at(at, move |world| {
-            world.ways.queued -= 1;
-            world.receive(process, request, answer);
-        });
     }
 
     fn receive(&mut self, process: ProcessId, request: Request, answer: Answer) {
@@ -223,6 +209,14 @@ impl World {
             Reply::Document(429, object) => object["details"]["retryAfterSeconds"].as_u64(),
             _ => None,
         };
+        let longer = match &reply {
+            Reply::Document(_, object) => {
+                let now = self.now();
+                let load = &mut self.ways.load;
+                load.answers(request.cluster, &request, object, now)
+            }
+            Reply::Text(..) | Reply::Watch(_) => Duration::ZERO,
+        };
         let response = match reply {
             Reply::Document(code, object) => serde_json::to_vec(&*object)
                 .map_err(io::Error::from)
@@ -242,7 +236,12 @@ impl World {
             response
         });
         self.settle_changes();
-        self.respond(process, response, answer);
+        if longer.is_zero() {
+            return self.respond(process, response, answer);
+        }
+        self.after(longer, move |world| {
+            world.respond(process, response, answer);
+        });
     }
 
     /// The Node of the pod that a request deletes. Only Rackhand deletes pods by requests.
@@ -382,8 +381,8 @@ mod tests {
         let refused = (429, Some(true));
         let served = (200, None);
         assert_eq!(answers, [served, served, refused, refused, served]);
-        assert_eq!(simulation.world().ways.refused, 2);
+        assert_eq!(simulation.world().ways.load.refused, 2);
         simulation.world().unload_api();
-        assert_eq!(simulation.world().ways.rate, None);
+        assert_eq!(simulation.world().ways.load.rate, None);
     }
 }

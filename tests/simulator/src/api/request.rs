@@ -7,14 +7,17 @@ use serde_json::{Value, json};
 use super::{
     change::Failure,
     derived::NODE_LEASES,
-    resource::{LEASES, Resource, find, group_list, resource_list},
+    resource::{LEASES, NODES, Resource, find, group_list, resource_list},
     store::{ApiServer, Key, Part, Table},
     watch::WatchRequest,
 };
+use crate::fleet::node_prefix;
 
 /// A request as it arrives.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
+    /// The workload cluster whose API server is asked, where there are several; `None`: the management cluster.
+    pub cluster: Option<usize>,
     /// The method.
     pub method: String,
     /// The path.
@@ -142,7 +145,8 @@ impl ApiServer {
         if !self.serving.permits(&resource) {
             return Err(forbidden(verb, &resource));
         }
-        let selection = Selection::of(&request.query, &namespace, name.as_deref());
+        let mut selection = Selection::of(&request.query, &namespace, name.as_deref());
+        selection.nodes = request.cluster.map(node_prefix);
         if resource == LEASES && selection.reaches(NODE_LEASES) {
             self.write_renewals(name.as_deref());
         }
@@ -211,13 +215,18 @@ impl ApiServer {
             })?,
             None => {
                 let wanted = |object: &&Arc<Value>| selection.has(object);
-                let found = match selection.node() {
-                    Some(node) => self
+                let found = match (selection.node(), selection.names(&resource)) {
+                    (Some(node), _) => self
                         .bound_to(resource, node)
                         .filter(wanted)
                         .cloned()
                         .collect(),
-                    None => self.list(resource).filter(wanted).cloned().collect(),
+                    (None, Some((namespace, prefix))) => self
+                        .named(resource, namespace, prefix)
+                        .filter(wanted)
+                        .cloned()
+                        .collect(),
+                    (None, None) => self.list(resource).filter(wanted).cloned().collect(),
                 };
                 (self.version(), found)
             }
@@ -357,6 +366,8 @@ pub struct Selection {
     namespace: String,
     fields: Vec<(String, String)>,
     labels: Vec<(String, Values)>,
+    /// How the names of the Nodes begin whose objects are meant: those of the cluster, where there are several.
+    nodes: Option<String>,
 }
 
 /// Which values of a label are meant.
@@ -395,7 +406,28 @@ impl Selection {
             namespace: namespace.to_owned(),
             fields: fields.chain(named).collect(),
             labels: labels.collect(),
+            nodes: None,
         }
+    }
+
+    /// The namespace of the objects, and how their names begin, if they are named as the Nodes of a cluster.
+    fn names(&self, resource: &Resource) -> Option<(&str, &str)> {
+        let prefix = self.nodes.as_deref()?;
+        match *resource {
+            NODES => Some(("", prefix)),
+            LEASES if self.namespace == NODE_LEASES => Some((NODE_LEASES, prefix)),
+            _ => None,
+        }
+    }
+
+    /// Whether an object is of a Node of the cluster.
+    fn is_of_cluster(&self, object: &Value) -> bool {
+        let Some(prefix) = &self.nodes else {
+            return true;
+        };
+        let bound = object["spec"]["nodeName"].as_str();
+        let node = bound.or_else(|| object["metadata"]["name"].as_str());
+        node.is_some_and(|node| node.starts_with(prefix.as_str()))
     }
 
     /// Whether objects of a namespace may be meant.
@@ -425,7 +457,7 @@ impl Selection {
                 Values::Any => found.is_some(),
             }
         });
-        here && fields && labels
+        here && fields && labels && self.is_of_cluster(object)
     }
 }
 

@@ -248,7 +248,7 @@ impl World {
             return;
         }
         let best = self
-            .candidates()
+            .candidates(&pod)
             .into_iter()
             .filter_map(|id| self.api.get(NODES, "", &self.fleet.host(id).name))
             .filter(|node| {
@@ -272,14 +272,14 @@ impl World {
         self.settle_changes();
     }
 
-    /// The hosts that are considered for a pod: all, or some of very many.
-    fn candidates(&mut self) -> Vec<HostId> {
-        let all = self.fleet.hosts.len();
-        if all <= CANDIDATES {
-            return self.fleet.ids().collect();
+    /// The hosts that are considered for a pod: all of its cluster, or some of very many.
+    fn candidates(&mut self, pod: &str) -> Vec<HostId> {
+        let here = self.fleet.hosts_for(pod);
+        if here.len() <= CANDIDATES {
+            return here.map(HostId).collect();
         }
         (0..CANDIDATES)
-            .map(|_| HostId(self.rng.usize(..all)))
+            .map(|_| HostId(self.rng.usize(here.clone())))
             .collect()
     }
 

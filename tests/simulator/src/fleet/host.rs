@@ -126,6 +126,8 @@ pub struct Host {
     pub check: Check,
     /// The label by which that selects its hosts, and the name of that.
     pub pool: String,
+    /// Its workload cluster, where there are several.
+    pub cluster: Option<usize>,
     /// Its power.
     pub power: Power,
     /// Whether Ironic's database has it as on.
@@ -187,6 +189,7 @@ impl Host {
             link,
             check,
             pool: check.name().to_owned(),
+            cluster: None,
             power: Power::On,
             stored_on: true,
             os: Os::Running,

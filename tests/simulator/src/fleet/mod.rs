@@ -17,7 +17,7 @@ pub use bmc::SimulatedBmcs;
 pub(crate) use cluster::{OUT_OF_SERVICE, has_taint};
 pub use host::{BmcCondition, Check, Host, HostId, Link, Os, Power};
 pub use objects::{CLUSTER, NAMESPACE, SYSTEM};
-pub(crate) use objects::{FROZEN, bmc_url, endpoint};
+pub(crate) use objects::{FROZEN, bmc_url, cluster_of_kubeconfig, endpoint};
 pub(crate) use planned::is_by_check;
 
 use std::{
@@ -39,6 +39,9 @@ pub struct FleetSpec {
     pub checks: Vec<Check>,
     /// For how many hosts there is a MachineHealthCheck of Cluster API of its own; `None`: one for all of its kind.
     pub hosts_of_check: Option<usize>,
+    /// How many hosts a workload cluster has, each with an API server of its own; `None`: all are in one cluster, which is
+    /// the management cluster too.
+    pub hosts_of_cluster: Option<usize>,
     /// Of a hundred hosts under a health check, how many may be remediated at one time.
     pub max_unhealthy: usize,
     /// Whether each second rack has two agents.
@@ -110,6 +113,7 @@ impl FleetSpec {
             pods: hosts,
             checks: vec![Check::Metal3, Check::Power, last],
             hosts_of_check: None,
+            hosts_of_cluster: None,
             max_unhealthy: 60,
             second_agents: true,
             rack_budget: Some(2),
@@ -188,6 +192,10 @@ impl Fleet {
                 if let Some(size) = spec.hosts_of_check {
                     host.pool = format!("{}-{}", check.name(), hosts.len() / size.max(1));
                 }
+                if let Some(size) = spec.hosts_of_cluster {
+                    host.cluster = Some(hosts.len() / size.max(1));
+                    host.name = format!("{}{}", node_prefix(hosts.len() / size.max(1)), host.name);
+                }
                 if spec.has_pdus(rack) {
                     host.feeds = pdu::Feeds::at(place);
                 }
@@ -248,6 +256,24 @@ impl Fleet {
         self.pdus.entry(id).or_default()
     }
 
+    /// The places of the hosts on which a pod may run: those of its cluster.
+    fn hosts_for(&self, pod: &str) -> std::ops::Range<usize> {
+        let all = self.hosts.len();
+        let Some(size) = self
+            .spec
+            .hosts_of_cluster
+            .filter(|size| (1..all).contains(size))
+        else {
+            return 0..all;
+        };
+        let number = pod
+            .rsplit('-')
+            .next()
+            .and_then(|number| number.parse().ok());
+        let first = number.unwrap_or(0_usize) % all.div_ceil(size) * size;
+        first..(first + size).min(all)
+    }
+
     /// All hosts.
     pub fn ids(&self) -> impl Iterator<Item = HostId> + use<> {
         (0..self.hosts.len()).map(HostId)
@@ -271,6 +297,11 @@ impl Fleet {
     pub fn oracle(&self) -> &Oracle {
         &self.oracle
     }
+}
+
+/// How the names of the Nodes of a workload cluster begin, where there are several.
+pub(crate) fn node_prefix(cluster: usize) -> String {
+    format!("c{cluster}-")
 }
 
 pub(crate) fn rack_name(rack: usize) -> String {

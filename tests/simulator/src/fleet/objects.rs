@@ -21,7 +21,7 @@ use crate::{
 
 /// Where the Machines lie.
 pub const NAMESPACE: &str = "metal3";
-/// The name of the cluster.
+/// The name of the cluster, and how the names of several begin.
 pub const CLUSTER: &str = "demo";
 /// The annotation of a Node whose host must not be remediated, by the PowerPolicy.
 pub(crate) const FROZEN: &str = "simulator.example/frozen";
@@ -35,15 +35,18 @@ impl World {
         for namespace in ["kube-system", "default", NAMESPACE, SYSTEM, NODE_LEASES] {
             self.write(NAMESPACES, "", json!({ "metadata": { "name": namespace } }));
         }
-        self.write(CLUSTERS, NAMESPACE, cluster(&now));
-        self.write(
-            SECRETS,
-            NAMESPACE,
-            json!({
-                "metadata": { "name": format!("{CLUSTER}-kubeconfig") },
-                "stringData": { "value": "the cluster itself" },
-            }),
-        );
+        let clusters: BTreeSet<_> = self.fleet.hosts.iter().map(|host| host.cluster).collect();
+        for of in clusters {
+            self.write(CLUSTERS, NAMESPACE, cluster(of, &now));
+            self.write(
+                SECRETS,
+                NAMESPACE,
+                json!({
+                    "metadata": { "name": format!("{}-kubeconfig", cluster_name(of)) },
+                    "stringData": { "value": kubeconfig(of) },
+                }),
+            );
+        }
         for host in self.fleet.hosts.clone() {
             for (resource, namespace, object) in host_objects(&host, &now) {
                 self.write(resource, namespace, object);
@@ -65,7 +68,9 @@ impl World {
         }
         for check in spec.checks {
             let hosts = self.fleet.hosts.iter().filter(|host| host.check == check);
-            let pools: BTreeSet<String> = hosts.map(|host| host.pool.clone()).collect();
+            let pools: BTreeSet<_> = hosts
+                .map(|host| (host.pool.clone(), host.cluster))
+                .collect();
             let resource = match check {
                 Check::Metal3 | Check::Power => MACHINE_HEALTH_CHECKS,
                 Check::OpenShift => OPENSHIFT_HEALTH_CHECKS,
@@ -75,8 +80,8 @@ impl World {
                     continue;
                 }
             };
-            for pool in &pools {
-                let object = machine_check(check, pool, spec.max_unhealthy);
+            for (pool, cluster) in &pools {
+                let object = machine_check(check, pool, *cluster, spec.max_unhealthy);
                 self.write(resource, NAMESPACE, object);
             }
         }
@@ -134,9 +139,29 @@ fn condition(kind: &str, now: &str) -> Value {
     json!({ "type": kind, "status": "True", "lastTransitionTime": now, "reason": "Ready", "message": "" })
 }
 
-fn cluster(now: &str) -> Value {
+fn cluster_name(cluster: Option<usize>) -> String {
+    cluster.map_or_else(
+        || CLUSTER.to_owned(),
+        |cluster| format!("{CLUSTER}-{cluster}"),
+    )
+}
+
+/// What stands in place of a kubeconfig.
+fn kubeconfig(cluster: Option<usize>) -> String {
+    cluster.map_or_else(
+        || "the cluster itself".to_owned(),
+        |cluster| cluster.to_string(),
+    )
+}
+
+/// The workload cluster of a kubeconfig, where there are several.
+pub(crate) fn cluster_of_kubeconfig(text: &str) -> Option<usize> {
+    text.parse().ok()
+}
+
+fn cluster(of: Option<usize>, now: &str) -> Value {
     json!({
-        "metadata": { "name": CLUSTER },
+        "metadata": { "name": cluster_name(of) },
         "spec": {},
         "status": {
             "phase": "Provisioned",
@@ -162,13 +187,14 @@ fn host_objects(host: &Host, now: &str) -> Vec<(Resource, &'static str, Value)> 
         json!({ "apiVersion": "infrastructure.example/v1", "kind": "PlainMachine", "name": name })
     };
     let is_openshift = host.check == Check::OpenShift;
+    let cluster = cluster_name(host.cluster);
     let mut machine = json!({
         "metadata": {
             "name": name,
-            "labels": { "cluster.x-k8s.io/cluster-name": CLUSTER, "pool": host.pool },
+            "labels": { "cluster.x-k8s.io/cluster-name": cluster, "pool": host.pool },
         },
         "spec": {
-            "clusterName": CLUSTER,
+            "clusterName": cluster,
             "bootstrap": { "dataSecretName": "none" },
             "infrastructureRef": infrastructure,
             "providerID": format!("rackhand://{rack}/{name}"),
@@ -327,7 +353,7 @@ fn template_of(check: Check) -> Value {
 }
 
 /// A health check of Cluster API or OpenShift.
-fn machine_check(check: Check, pool: &str, max_unhealthy: usize) -> Value {
+fn machine_check(check: Check, pool: &str, cluster: Option<usize>, max_unhealthy: usize) -> Value {
     let mut object = json!({
         "metadata": { "name": pool },
         "spec": {
@@ -342,7 +368,7 @@ fn machine_check(check: Check, pool: &str, max_unhealthy: usize) -> Value {
         },
     });
     if check != Check::OpenShift {
-        object["spec"]["clusterName"] = CLUSTER.into();
+        object["spec"]["clusterName"] = cluster_name(cluster).into();
     }
     object
 }

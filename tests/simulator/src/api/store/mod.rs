@@ -119,6 +119,22 @@ impl ApiServer {
         table.into_iter().flat_map(|table| table.objects.values())
     }
 
+    /// The objects of a kind in a namespace whose names begin like this.
+    pub(in crate::api) fn named(
+        &self,
+        resource: Resource,
+        namespace: &str,
+        prefix: &str,
+    ) -> impl Iterator<Item = &Arc<Value>> {
+        let first = (namespace.to_owned(), prefix.to_owned());
+        let (namespace, prefix) = first.clone();
+        let tables = self.tables.get(&resource).into_iter();
+        let from = tables.flat_map(move |table| table.objects.range(first.clone()..));
+        let named =
+            from.take_while(move |((n, name), _)| *n == namespace && name.starts_with(&prefix));
+        named.map(|(_, object)| object)
+    }
+
     /// Creates an object.
     ///
     /// # Errors

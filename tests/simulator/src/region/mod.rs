@@ -1,21 +1,22 @@
 //! A region loses its power and gets it back: what the API server, the agents and the BMCs see of a large
 //! fleet, and when its hosts are back.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    path::Path,
-    time::Duration,
-};
+mod phase;
+mod report;
+mod stages;
+
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use anyhow::Result;
+
+pub use self::report::RegionReport;
+use self::{phase::Phase, stages::Stages};
 
 use crate::{
     api::resource::POWER_REMEDIATIONS,
     faults::Roster,
     fleet::{Check, Fleet, FleetSpec, HostId, Link, Os},
     kernel::{Kernel, World},
-    oracle::Violation,
     run::{on_thread, set_up},
 };
 
@@ -45,41 +46,10 @@ const RECOVERY: Duration = Duration::from_secs(4 * 3600);
 /// Of a hundred hosts, how many stay off when power is back, and how many hang as they start.
 const STAY_OFF: usize = 3;
 const HANG: usize = 2;
-/// For how many hosts there is a health check: the most Nodes that a cluster of Kubernetes is meant for.
-const HOSTS_OF_CHECK: usize = 5_000;
+/// How many hosts a workload cluster has, with a health check of its own: the most Nodes that Kubernetes is meant for.
+const HOSTS_OF_CLUSTER: usize = 5_000;
 /// Of a hundred hosts, how many may be remediated at one time.
 const MAX_UNHEALTHY: usize = 10;
-
-/// One phase, as the API server and the BMCs saw it.
-#[derive(Debug, Clone, Default)]
-struct Phase {
-    name: &'static str,
-    time: Duration,
-    requests: BTreeMap<(&'static str, &'static str), u64>,
-    peak: u64,
-    longest_queue: usize,
-    bmc_calls: u64,
-    bmc_peak: u64,
-    bmc_most: usize,
-    bmc_most_of_rack: usize,
-    remediations: usize,
-}
-
-/// What came of it.
-#[derive(Debug)]
-pub struct RegionReport {
-    region: Region,
-    phases: Vec<Phase>,
-    /// From the return of power: the hosts that start by themselves, and those that do not.
-    by_themselves: Vec<Duration>,
-    remediated: Vec<Duration>,
-    /// Bytes held by each controller and by all agents, at rest and at most.
-    at_rest: [usize; 3],
-    at_most: [usize; 3],
-    left: Vec<String>,
-    violations: Vec<Violation>,
-    cpu: Duration,
-}
 
 impl Region {
     /// Runs it.
@@ -97,7 +67,8 @@ impl Region {
         }
         spec.pods = self.hosts / 10;
         spec.checks = vec![Check::Power];
-        spec.hosts_of_check = Some(HOSTS_OF_CHECK);
+        spec.hosts_of_check = Some(HOSTS_OF_CLUSTER);
+        spec.hosts_of_cluster = Some(HOSTS_OF_CLUSTER);
         spec.max_unhealthy = MAX_UNHEALTHY;
         spec.second_agents = false;
         spec.rack_budget = None;
@@ -110,12 +81,13 @@ impl Region {
         if self.follow {
             world.follow_log();
         }
-        world.ways.rate = Some(self.api_rate.max(1));
+        world.ways.load.rate = Some(self.api_rate.max(1));
         let (kernel, roster) = set_up(dir, world)?;
         let mut run = Run {
             kernel,
             roster: &roster,
             phases: Vec::new(),
+            stages: Stages::default(),
             at_most: [0; 3],
         };
         run.phase("start", |_| START)?;
@@ -123,8 +95,8 @@ impl Region {
         let at_rest = run.bytes_held();
         run.lose_power();
         run.phase("without power", |_| OUTAGE)?;
-        let failing = run.return_power();
         let returned = run.kernel.simulation().world().now();
+        run.stages = Stages::new(run.return_power(), returned);
         run.recover(returned + RECOVERY)?;
         let simulation = run.kernel.simulation();
         let world = simulation.world();
@@ -133,7 +105,7 @@ impl Region {
             let Some(at) = world.fleet.host(id).ready_since else {
                 continue;
             };
-            let times = if failing.contains(&id) {
+            let times = if run.stages.hosts().contains(&id) {
                 &mut remediated
             } else {
                 &mut by_themselves
@@ -146,6 +118,7 @@ impl Region {
             phases: run.phases.clone(),
             by_themselves,
             remediated,
+            stages: run.stages.clone(),
             at_rest,
             at_most: run.at_most,
             left: world.leftovers(),
@@ -161,6 +134,7 @@ struct Run<'a> {
     kernel: Kernel,
     roster: &'a Roster,
     phases: Vec<Phase>,
+    stages: Stages,
     at_most: [usize; 3],
 }
 
@@ -179,47 +153,27 @@ impl Run<'_> {
     /// Runs second by second for as long as `time` says, and writes down what was seen.
     fn phase(&mut self, name: &'static str, time: impl Fn(&World) -> Duration) -> Result<()> {
         let simulation = self.kernel.simulation();
-        let mut phase = Phase {
-            name,
-            ..Phase::default()
-        };
-        let before = {
-            let mut world = simulation.world();
-            world.ways.longest_queue = 0;
-            world.fleet.bmc_requests.most = 0;
-            world.fleet.bmc_requests.most_of_rack = 0;
-            world.api.counts.clone()
-        };
-        let begin = simulation.world().now();
-        let calls_before = simulation.world().fleet.oracle.counts.bmc_calls;
+        let mut phase = Phase::begin(name, &mut simulation.world());
         loop {
-            let (now, requests, calls, wanted) = seen(&simulation.world(), &time);
-            if now >= begin + wanted {
-                break;
+            let next = {
+                let world = simulation.world();
+                if phase.age(&world) >= time(&world) {
+                    break;
+                }
+                world.now() + Duration::from_secs(1)
+            };
+            self.kernel.run_until(next)?;
+            {
+                let world = simulation.world();
+                phase.second(&world);
+                self.stages.look(&world);
             }
-            self.kernel.run_until(now + Duration::from_secs(1))?;
-            let (_, later, calls_later, _) = seen(&simulation.world(), &time);
-            phase.peak = phase.peak.max(later - requests);
-            phase.bmc_peak = phase.bmc_peak.max(calls_later - calls);
-            let live = simulation.world().api.list(POWER_REMEDIATIONS).count();
-            phase.remediations = phase.remediations.max(live);
             let held = self.bytes_held();
             for (most, held) in self.at_most.iter_mut().zip(held) {
                 *most = (*most).max(held);
             }
         }
-        let world = simulation.world();
-        phase.time = world.now() - begin;
-        for (kind, count) in &world.api.counts {
-            let new = count - before.get(kind).copied().unwrap_or(0);
-            if new > 0 {
-                phase.requests.insert(*kind, new);
-            }
-        }
-        phase.longest_queue = world.ways.longest_queue;
-        phase.bmc_calls = world.fleet.oracle.counts.bmc_calls - calls_before;
-        phase.bmc_most = world.fleet.bmc_requests.most;
-        phase.bmc_most_of_rack = world.fleet.bmc_requests.most_of_rack;
+        phase.end(&simulation.world());
         eprintln!("{phase}");
         self.phases.push(phase);
         Ok(())
@@ -281,117 +235,5 @@ impl Run<'_> {
         })?;
         self.kernel.simulation().world().ask_journals();
         self.phase("at the end", |_| Duration::from_secs(60))
-    }
-}
-
-fn seen(world: &World, time: impl Fn(&World) -> Duration) -> (Duration, u64, u64, Duration) {
-    let requests = world.api.counts.values().sum();
-    let calls = world.fleet.oracle.counts.bmc_calls;
-    (world.now(), requests, calls, time(world))
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let total: u64 = self.requests.values().sum();
-        let seconds = self.time.as_secs_f64().max(1.0);
-        write!(
-            f,
-            "{}, {seconds:.0} s: requests to the API server: {total} ({:.0} each second, at most {}; longest \
-             queue {}); to BMCs: {} ({:.0} each second, at most {}; at one time {}, in one rack {}); \
-             remediations at one time: {}",
-            self.name,
-            total as f64 / seconds,
-            self.peak,
-            self.longest_queue,
-            self.bmc_calls,
-            self.bmc_calls as f64 / seconds,
-            self.bmc_peak,
-            self.bmc_most,
-            self.bmc_most_of_rack,
-            self.remediations,
-        )?;
-        let mut kinds: Vec<_> = self.requests.iter().collect();
-        kinds.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        for ((verb, plural), count) in kinds.into_iter().take(8) {
-            write!(f, "\n  {count:>9} {verb} {plural}")?;
-        }
-        Ok(())
-    }
-}
-
-impl RegionReport {
-    /// Whether every host is back and every rule held.
-    #[must_use]
-    pub fn is_well(&self) -> bool {
-        self.left.is_empty() && self.violations.is_empty()
-    }
-}
-
-impl fmt::Display for RegionReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Region {
-            hosts,
-            racks,
-            api_rate,
-            seed,
-            ..
-        } = self.region;
-        writeln!(
-            f,
-            "region of {hosts} hosts in {racks} racks, {} s without power; an API server that serves \
-             {api_rate} requests a second; seed {seed}",
-            OUTAGE.as_secs()
-        )?;
-        for phase in &self.phases {
-            writeln!(f, "{phase}")?;
-        }
-        for (name, times) in [
-            ("hosts that start by themselves", &self.by_themselves),
-            ("hosts that stay off or hang", &self.remediated),
-        ] {
-            let at = |percent| crate::report::percentile(times, percent);
-            writeln!(
-                f,
-                "{name}: {}, Ready after 50 %: {:.0} s, 99 %: {:.0} s, 100 %: {:.0} s",
-                times.len(),
-                at(50),
-                at(99),
-                at(100)
-            )?;
-        }
-        let [a, b, agents] = self.at_rest;
-        let [most_a, most_b, most_agents] = self.at_most;
-        let each = |bytes: usize, of: usize| bytes as f64 / of.max(1) as f64 / 1024.0;
-        let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
-        writeln!(
-            f,
-            "heap of the leading controller: {:.0} MiB at rest ({:.2} KiB for each host), {:.0} MiB at most \
-             ({:.2}); of the other one: {:.0} and {:.0} MiB",
-            mib(a.max(b)),
-            each(a.max(b), hosts),
-            mib(most_a.max(most_b)),
-            each(most_a.max(most_b), hosts),
-            mib(a.min(b)),
-            mib(most_a.min(most_b)),
-        )?;
-        writeln!(
-            f,
-            "heap of an agent: {:.0} KiB at rest, {:.0} KiB at most ({:.2} and {:.2} KiB for each host)",
-            each(agents, racks),
-            each(most_agents, racks),
-            each(agents, hosts),
-            each(most_agents, hosts),
-        )?;
-        writeln!(f, "{:.0} s of a core", self.cpu.as_secs_f64())?;
-        write!(f, "left: {}", self.left.len())?;
-        for left in self.left.iter().take(10) {
-            write!(f, "\n  {left}")?;
-        }
-        write!(f, "\nviolations: {}", self.violations.len())?;
-        for violation in self.violations.iter().take(10) {
-            let at = violation.at.as_secs_f64();
-            write!(f, "\n  {at:.3} s: {}", violation.what)?;
-        }
-        Ok(())
     }
 }
