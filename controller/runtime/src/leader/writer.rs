@@ -25,52 +25,80 @@ use crate::{
 
 /// Priority class of a write. Each class has its own limit, so that in a failure of a whole rack status and
 /// Events do not delay the creation of remediations, and neither delays running remediations. While remediations are
-/// created or deleted, reports are written one at a time: those of thousands of Machines would take a large part of what a
-/// small API server can do.
+/// created or deleted, or more of their writes wait than are in flight, reports are written one at a time: those of
+/// thousands of Machines would take a large part of what a small API server can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// Creation and deletion of remediations, and conditions on which checks and owners act.
     Checks,
     /// State and actions of running remediations.
     Remediation,
+    /// Histories of hosts, by which another leader limits attempts.
+    Histories,
     /// Events, and conditions and statuses that no controller acts on.
     Reports,
 }
 
 impl Lane {
-    const ALL: [Self; 3] = [Self::Checks, Self::Remediation, Self::Reports];
+    const ALL: [Self; 4] = [
+        Self::Checks,
+        Self::Remediation,
+        Self::Histories,
+        Self::Reports,
+    ];
 
     /// Maximum number of writes in flight. Each waits for the disk of the API server.
     fn places(self) -> usize {
         match self {
             Self::Checks => 32,
             Self::Remediation => 16,
+            Self::Histories => 4,
             Self::Reports => 8,
         }
     }
 }
 
-/// Writes of [`Lane::Checks`] that wait or are in flight.
+/// Writes that wait or are in flight, of the lanes before which reports give way.
 #[derive(Default)]
 struct Urgent {
-    writes: AtomicUsize,
-    none: Notify,
+    checks: AtomicUsize,
+    remediation: AtomicUsize,
+    /// None of them waits any more.
+    over: Notify,
 }
 
 /// One of them, until it is dropped.
-struct UrgentWrite(Arc<Urgent>);
+struct UrgentWrite {
+    urgent: Arc<Urgent>,
+    lane: Lane,
+}
 
 impl Urgent {
-    fn begin(self: &Arc<Self>) -> UrgentWrite {
-        self.writes.fetch_add(1, Ordering::Relaxed);
-        UrgentWrite(self.clone())
+    fn writes(&self, lane: Lane) -> Option<&AtomicUsize> {
+        match lane {
+            Lane::Checks => Some(&self.checks),
+            Lane::Remediation => Some(&self.remediation),
+            Lane::Histories | Lane::Reports => None,
+        }
     }
 
-    /// Waits until there are none.
-    async fn none(&self) {
+    fn begin(self: &Arc<Self>, lane: Lane) -> Option<UrgentWrite> {
+        self.writes(lane)?.fetch_add(1, Ordering::Relaxed);
+        let urgent = self.clone();
+        Some(UrgentWrite { urgent, lane })
+    }
+
+    /// Whether reports give way.
+    fn goes_first(&self) -> bool {
+        let many = 2 * Lane::Remediation.places();
+        self.checks.load(Ordering::Relaxed) > 0 || self.remediation.load(Ordering::Relaxed) > many
+    }
+
+    /// Waits until reports need not give way.
+    async fn over(&self) {
         loop {
-            let changed = self.none.notified();
-            if self.writes.load(Ordering::Relaxed) == 0 {
+            let changed = self.over.notified();
+            if !self.goes_first() {
                 return;
             }
             changed.await;
@@ -80,8 +108,11 @@ impl Urgent {
 
 impl Drop for UrgentWrite {
     fn drop(&mut self) {
-        if self.0.writes.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.0.none.notify_waiters();
+        if let Some(writes) = self.urgent.writes(self.lane) {
+            writes.fetch_sub(1, Ordering::Relaxed);
+        }
+        if !self.urgent.goes_first() {
+            self.urgent.over.notify_waiters();
         }
     }
 }
@@ -143,7 +174,7 @@ impl Writer {
         Fut: Future<Output = Result<T, kube::Error>> + Send + 'static,
     {
         let what = what.into();
-        let _urgent = (self.lane == Lane::Checks).then(|| self.urgent.begin());
+        let _urgent = self.urgent.begin(self.lane);
         let (reply, answer) = oneshot::channel();
         let asked = what.clone();
         let job: Job = Box::new(move |leader| {
@@ -170,7 +201,7 @@ impl Writer {
     }
 }
 
-/// Carries out writes, `places` at a time; one at a time while there are others `before` them.
+/// Carries out writes, `places` at a time; one at a time while others go `before` them.
 async fn run(
     leader: Leader,
     mut waiting: mpsc::Receiver<Job>,
@@ -199,11 +230,11 @@ async fn run(
     while running.join_next().await.is_some() {}
 }
 
-/// Waits until there is no write `before`, or none of those that run is left.
+/// Waits until no write goes `before`, or none of those that run is left.
 async fn give_way(before: &Urgent, running: &mut JoinSet<()>) {
     let done = async { while running.join_next().await.is_some() {} };
     tokio::select! {
-        () = before.none() => {}
+        () = before.over() => {}
         () = done => {}
     }
 }
@@ -247,14 +278,13 @@ mod tests {
         sent
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn reports_are_written_one_at_a_time_while_remediations_are_created() {
+    /// Writes of a lane that take some seconds, beside reports without end.
+    async fn give_way_to(lane: Lane, writes: usize) {
         let leading = Leading::start(&Objects::default().client()).await;
         let writer = &leading.writer;
-        let [checks, reports] = [(); 2].map(|()| Arc::<InFlight>::default());
-        // Two seconds of creations, beside reports without end.
+        let [before, reports] = [(); 2].map(|()| Arc::<InFlight>::default());
         let begun = tokio::time::Instant::now();
-        let creations = send(writer, Lane::Checks, 2 * Lane::Checks.places(), &checks);
+        let first = send(writer, lane, writes, &before);
         tokio::task::yield_now().await;
         let shown = send(
             writer,
@@ -264,15 +294,40 @@ mod tests {
         );
         sleep(Duration::from_millis(1_500)).await;
         assert_eq!(reports.most.load(Ordering::Relaxed), 1);
-        creations.join_all().await;
-        assert_eq!(begun.elapsed(), Duration::from_secs(2));
+        first.join_all().await;
+        let took = begun.elapsed();
         // None starves, and all of them use all places afterwards.
         shown.join_all().await;
         assert_eq!(reports.most.load(Ordering::Relaxed), Lane::Reports.places());
-        assert!(
-            begun.elapsed() <= Duration::from_secs(7),
-            "{:?}",
-            begun.elapsed()
+        let all = begun.elapsed();
+        assert!(all <= took + Duration::from_secs(5), "{all:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_are_written_one_at_a_time_while_remediations_are_created() {
+        give_way_to(Lane::Checks, 2 * Lane::Checks.places()).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_are_written_one_at_a_time_while_writes_of_remediations_wait() {
+        give_way_to(Lane::Remediation, 5 * Lane::Remediation.places()).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_do_not_give_way_to_a_few_remediations() {
+        let leading = Leading::start(&Objects::default().client()).await;
+        let [before, reports] = [(); 2].map(|()| Arc::<InFlight>::default());
+        let places = Lane::Remediation.places();
+        let first = send(&leading.writer, Lane::Remediation, places, &before);
+        tokio::task::yield_now().await;
+        let shown = send(
+            &leading.writer,
+            Lane::Reports,
+            Lane::Reports.places(),
+            &reports,
         );
+        first.join_all().await;
+        shown.join_all().await;
+        assert_eq!(reports.most.load(Ordering::Relaxed), Lane::Reports.places());
     }
 }

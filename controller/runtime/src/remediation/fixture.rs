@@ -367,7 +367,7 @@ impl Fixture {
         let histories = Histories::new(
             (client.clone(), served.clone()),
             index.clone(),
-            writer.on(Lane::Reports),
+            writer.on(Lane::Histories),
             None,
             live.history.clone(),
         );

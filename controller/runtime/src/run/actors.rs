@@ -121,7 +121,7 @@ pub(super) async fn start(parts: &Parts, cancel: &CancellationToken) -> JoinSet<
     let histories = Arc::new(Histories::new(
         (client.clone(), served.clone()),
         index.clone(),
-        writer.on(Lane::Reports),
+        writer.on(Lane::Histories),
         config.namespace.clone(),
         parts.live.history.clone(),
     ));
