@@ -88,10 +88,10 @@ pub use state::{
 };
 use state::{forbidden, keep_names};
 pub use step::{
-    Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, RemediationOutcome,
-    operation_id, outcome, step,
+    Command, Decision, Interrupt, LATEST_READING_AGE, Next, Note, RemediationOutcome, operation_id,
+    outcome, step,
 };
-pub use told::{copy_is_due_at, is_event, is_kept, is_passed_at_once};
+pub use told::{copy_is_due_at, is_event, is_kept, is_passed_at_once, reason_is_due_at};
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,9 @@ const COPY_DELAY: Duration = Duration::from_secs(10);
 const COPY_DELAY_FOR_EACH: Duration = Duration::from_millis(40);
 /// Longest time for any number of remediations.
 const LONGEST_COPY_DELAY: Duration = Duration::from_secs(60);
+/// Longest time for which a remediation that has begun nothing does not show its reason because others are created or
+/// deleted.
+const REASON_DELAY: Duration = Duration::from_secs(10);
 
 /// Whether this is an Event. What only tells of a step that nobody acts on is none.
 #[must_use]
@@ -99,6 +102,20 @@ pub fn copy_is_due_at(
     let due = waits_since.checked_add(copy_delay(begun)).ok()?;
     // A time ahead is from before the clock was set back.
     (waits_since <= now && now < due).then_some(due)
+}
+
+/// When the reason of a remediation that nothing is recorded of is written, while remediations are being created or
+/// deleted; `None`: now. In a storm these reasons are as many as the creations, and of a recovered host nobody needs one.
+/// `waits_since`: the time of the first wait with a reason that is not written.
+#[must_use]
+pub fn reason_is_due_at(
+    state: Option<&State>,
+    waits_since: Timestamp,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let due = waits_since.checked_add(REASON_DELAY).ok()?;
+    // A time ahead is from before the clock was set back.
+    (state.is_none() && waits_since <= now && now < due).then_some(due)
 }
 
 fn copy_delay(begun: usize) -> Duration {
@@ -252,6 +269,17 @@ mod tests {
             copy_is_due_at(&end, &Reason::Recovered, 1, at(10), at(10)),
             None
         );
+    }
+
+    #[test]
+    fn l1_reason_of_a_remediation_that_has_begun_nothing_waits_for_creations_but_not_for_long() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        assert_eq!(reason_is_due_at(None, at(10), at(10)), Some(at(20)));
+        assert_eq!(reason_is_due_at(None, at(10), at(20)), None);
+        // The clock was set back.
+        assert_eq!(reason_is_due_at(None, at(10), at(9)), None);
+        let holding = mk_off(Step::Holding);
+        assert_eq!(reason_is_due_at(Some(&holding), at(10), at(10)), None);
     }
 
     #[test]

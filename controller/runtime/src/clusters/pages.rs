@@ -97,20 +97,28 @@ where
     Ok((answers, size))
 }
 
-/// Makes a call, and returns what it has answered and in how many bytes. The answer is in memory once, not as the parts in
-/// which it came and as a text beside.
+/// Makes a call, and returns what it has answered and in how many bytes.
 pub(super) async fn fetch<T: DeserializeOwned>(
     client: &Client,
     what: &str,
     request: http::Request<Vec<u8>>,
 ) -> Result<(T, usize), ApiError> {
     let answer = async {
-        let mut body = pin!(client.request_stream(request).await?);
-        let mut text = Vec::new();
-        let read = body.read_to_end(&mut text).await;
-        read.map_err(kube::Error::ReadEvents)?;
+        let text = fetch_bytes(client, request).await?;
         let answer = serde_json::from_slice(&text).map_err(kube::Error::SerdeError)?;
         Ok((answer, text.len()))
     };
     call(what, answer).await
+}
+
+/// Makes a call, and returns its answer. It is in memory once, not as the parts in which it came and as a text beside.
+pub(super) async fn fetch_bytes(
+    client: &Client,
+    request: http::Request<Vec<u8>>,
+) -> Result<Vec<u8>, kube::Error> {
+    let mut body = pin!(client.request_stream(request).await?);
+    let mut bytes = Vec::new();
+    let read = body.read_to_end(&mut bytes).await;
+    read.map_err(kube::Error::ReadEvents)?;
+    Ok(bytes)
 }

@@ -10,12 +10,14 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use futures::{FutureExt, future::join_all};
 use tokio::{
     sync::{Notify, Semaphore, mpsc, oneshot},
     task::JoinSet,
+    time::sleep,
 };
 
 use crate::{
@@ -25,8 +27,8 @@ use crate::{
 
 /// Priority class of a write. Each class has its own limit, so that in a failure of a whole rack status and
 /// Events do not delay the creation of remediations, and neither delays running remediations. While remediations are
-/// created or deleted, or more of their writes wait than are in flight, reports are written one at a time: those of
-/// thousands of Machines would take a large part of what a small API server can do.
+/// created or deleted, or are about to be, or more of their writes wait than are in flight, reports are written one at a
+/// time: those of thousands of Machines would take a large part of what a small API server can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// Creation and deletion of remediations, and conditions on which checks and owners act.
@@ -58,6 +60,9 @@ impl Lane {
     }
 }
 
+/// How long there must be no creation or deletion until they are over: a storm comes in batches.
+const LULL: Duration = Duration::from_millis(200);
+
 /// Writes that wait or are in flight, of the lanes before which reports give way.
 #[derive(Default)]
 struct Urgent {
@@ -68,7 +73,7 @@ struct Urgent {
 }
 
 /// One of them, until it is dropped.
-struct UrgentWrite {
+pub(crate) struct UrgentWrite {
     urgent: Arc<Urgent>,
     lane: Lane,
 }
@@ -91,14 +96,22 @@ impl Urgent {
     /// Whether reports give way.
     fn goes_first(&self) -> bool {
         let many = 2 * Lane::Remediation.places();
-        self.checks.load(Ordering::Relaxed) > 0 || self.remediation.load(Ordering::Relaxed) > many
+        self.has_checks() || self.remediation.load(Ordering::Relaxed) > many
     }
 
     /// Waits until reports need not give way.
     async fn over(&self) {
+        self.until(|urgent| !urgent.goes_first()).await;
+    }
+
+    fn has_checks(&self) -> bool {
+        self.checks.load(Ordering::Relaxed) > 0
+    }
+
+    async fn until(&self, is_over: impl Fn(&Self) -> bool) {
         loop {
             let changed = self.over.notified();
-            if !self.goes_first() {
+            if is_over(self) {
                 return;
             }
             changed.await;
@@ -108,10 +121,9 @@ impl Urgent {
 
 impl Drop for UrgentWrite {
     fn drop(&mut self) {
-        if let Some(writes) = self.urgent.writes(self.lane) {
-            writes.fetch_sub(1, Ordering::Relaxed);
-        }
-        if !self.urgent.goes_first() {
+        let writes = self.urgent.writes(self.lane);
+        let was_last = writes.is_some_and(|writes| writes.fetch_sub(1, Ordering::Relaxed) == 1);
+        if was_last || !self.urgent.goes_first() {
             self.urgent.over.notify_waiters();
         }
     }
@@ -158,6 +170,27 @@ impl Writer {
         Self {
             lane,
             ..self.clone()
+        }
+    }
+
+    /// Announces that remediations may be created soon: until the result is dropped, reports are written one at a time.
+    pub(crate) fn announce_checks(&self) -> Option<UrgentWrite> {
+        self.urgent.begin(Lane::Checks)
+    }
+
+    /// Whether remediations are being created or deleted, or are about to be.
+    pub(crate) fn writes_checks(&self) -> bool {
+        self.urgent.has_checks()
+    }
+
+    /// Waits until no remediation was created or deleted for a moment, nor is about to be.
+    pub(crate) async fn checks_written(&self) {
+        loop {
+            self.urgent.until(|urgent| !urgent.has_checks()).await;
+            sleep(LULL).await;
+            if !self.urgent.has_checks() {
+                return;
+            }
         }
     }
 
@@ -241,10 +274,6 @@ async fn give_way(before: &Urgent, running: &mut JoinSet<()>) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::time::sleep;
-
     use super::*;
     use crate::{leader::fixture::Leading, store::fake_api::Objects};
 
@@ -329,5 +358,41 @@ mod tests {
         first.join_all().await;
         shown.join_all().await;
         assert_eq!(reports.most.load(Ordering::Relaxed), Lane::Reports.places());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_are_written_one_at_a_time_while_creations_are_announced() {
+        let leading = Leading::start(&Objects::default().client()).await;
+        let (writer, reports) = (&leading.writer, Arc::<InFlight>::default());
+        let announced = writer.announce_checks();
+        assert!(writer.writes_checks());
+        let shown = send(writer, Lane::Reports, 20, &reports);
+        sleep(Duration::from_millis(2_500)).await;
+        assert_eq!(reports.most.load(Ordering::Relaxed), 1);
+        drop(announced);
+        assert!(!writer.writes_checks());
+        shown.join_all().await;
+        assert_eq!(reports.most.load(Ordering::Relaxed), Lane::Reports.places());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn creations_are_over_once_no_further_one_begins_for_a_moment() {
+        let leading = Leading::start(&Objects::default().client()).await;
+        let writer = leading.writer.clone();
+        let begun = tokio::time::Instant::now();
+        let first = writer.announce_checks();
+        let waiting = tokio::spawn({
+            let writer = writer.clone();
+            async move { writer.checks_written().await }
+        });
+        sleep(Duration::from_secs(1)).await;
+        drop(first);
+        sleep(LULL / 2).await;
+        let second = writer.announce_checks();
+        sleep(Duration::from_secs(1)).await;
+        assert!(!waiting.is_finished());
+        drop(second);
+        waiting.await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::from_secs(2) + LULL / 2 + LULL);
     }
 }

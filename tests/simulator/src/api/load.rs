@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::request::Request;
 
-/// Objects of a list that take as long as a request, as measured with kube-apiserver: Nodes, pods, and anything smaller,
-/// such as Leases and the metadata of any kind.
+/// Objects of a list that take as long as a request: Nodes, pods, and anything smaller, such as Leases and the metadata of
+/// any kind. Those of Nodes and Leases are measured with kube-apiserver, the others by their size.
 const NODES: u32 = 8;
 const PODS: u32 = 22;
 const SMALL: u32 = 60;
 
 /// The management cluster, or the workload cluster with this number where there are several.
-pub type Cluster = Option<usize>;
+pub(crate) type Cluster = Option<usize>;
 
 /// The load of all API servers.
 #[derive(Debug, Default)]

@@ -105,7 +105,7 @@ async fn missing_facts_are_none_but_a_missing_system_is_an_error() {
     assert_eq!((facts.privilege, facts.clock), (None, None));
     bmc.world(|world| world.systems.clear());
     let error = bmc.client().facts().await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::System);
+    assert_eq!(error.kind, ErrorKind::Busy);
 }
 
 #[tokio::test]

@@ -7,9 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Shell;
-use crate::remediation::{
-    AgentId, BEGIN_WITHIN, OperationView, operation_id, pin::proves_absence,
-};
+use crate::remediation::{AgentId, BEGIN_WITHIN, OperationView, operation_id, pin::proves_absence};
 
 /// An operation whose events are received.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -17,7 +17,13 @@ impl<D: Dialect> CheckEngine<D> {
             let reach = dialect.reach(&parts.context, &read.check);
             let panicked = SyncError::Read("the read panicked".into());
             let lost = Done::Synced(read.clone(), Err(panicked));
-            let task = async move { Done::Synced(read, reach.await) };
+            // What is reported meanwhile would delay the list, and the creations after it.
+            let announced = parts.context.writer.announce_checks();
+            let task = async move {
+                let reached = reach.await;
+                drop(announced);
+                Done::Synced(read, reached)
+            };
             parts.tasks.spawn(lost, task);
         }
     }

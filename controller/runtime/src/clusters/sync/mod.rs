@@ -6,17 +6,13 @@
 //! one, because a list that began before a request proves nothing about the time of the request.
 
 mod feeds;
+mod listing;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use kube::{
-    Client,
-    api::ListParams,
-    core::{ApiResource, Request},
-};
-use rackhand_core::watches::freshness::{Catchup, Listed, Listing};
-use serde::Deserialize;
+use kube::Client;
+use rackhand_core::watches::freshness::{Catchup, Listing};
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     task::JoinSet,
@@ -26,21 +22,15 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use feeds::Feed;
 use feeds::Feeds;
+pub(crate) use listing::{live_listing, object_name};
 
 use crate::{
     clusters::Workloads,
-    store::{
-        api::{ApiError, call},
-        index::Index,
-        object::Served,
-        time_slice::{beside_all, beside_polls},
-    },
+    store::{index::Index, object::Served, time_slice::beside_all},
 };
 
 /// Time for a view to reach what a list showed.
 const REACH: Duration = Duration::from_secs(5);
-/// Maximum number of objects in one response.
-const PAGE: u32 = 1000;
 /// Timeout of one request, including the previous round, the list and the view.
 const REQUEST: Duration = Duration::from_secs(30);
 
@@ -65,102 +55,6 @@ pub(crate) trait View: Send + Sync {
     fn is_deleted(&self, uid: &str) -> bool;
     /// Notified after each change of the view.
     fn moved(&self) -> &Notify;
-}
-
-// The fields of a list that are read. All others are skipped, above all `managedFields`.
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireList {
-    metadata: WireListMeta,
-    /// `null` if the API server has no object of a custom kind.
-    items: Option<Vec<WireItem>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireListMeta {
-    #[serde(default)]
-    resource_version: String,
-    #[serde(rename = "continue")]
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct WireItem {
-    metadata: WireMeta,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WireMeta {
-    #[serde(default)]
-    namespace: String,
-    name: String,
-    uid: String,
-    resource_version: String,
-}
-
-/// The name of an object in a [`Listing`], with its namespace if it has one.
-pub(crate) fn object_name(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{namespace}/{name}")
-    }
-}
-
-/// The number of a resourceVersion.
-///
-/// # Errors
-/// The resourceVersion is not a number, so that versions cannot be compared.
-fn number(what: &str, version: &str) -> Result<u64, ApiError> {
-    let told = |error| ApiError::other(what, format!("resourceVersion {version:?}: {error}"));
-    version.parse().map_err(told)
-}
-
-/// Reads a kind live: a quorum read of its objects' metadata. An empty namespace means all.
-pub(crate) async fn live_listing(
-    client: &Client,
-    resource: &ApiResource,
-    namespace: &str,
-) -> Result<Listing, ApiError> {
-    let what = format!("list of {}", resource.plural);
-    let group = if resource.group.is_empty() {
-        "api"
-    } else {
-        "apis"
-    };
-    let scope = if namespace.is_empty() {
-        String::new()
-    } else {
-        format!("namespaces/{namespace}/")
-    };
-    let path = format!(
-        "/{group}/{}/{scope}{}",
-        resource.api_version, resource.plural
-    );
-    let request = Request::new(path);
-    let mut params = ListParams::default().limit(PAGE);
-    let mut listing = Listing::default();
-    loop {
-        let asked = request
-            .list_metadata(&params)
-            .map_err(|error| ApiError::other(&what, error))?;
-        let list: WireList = call(&what, beside_polls(client.request(asked))).await?;
-        // All pages have the version of the first.
-        listing.version = number(&what, &list.metadata.resource_version)?;
-        for WireItem { metadata } in list.items.into_iter().flatten() {
-            let version = number(&what, &metadata.resource_version)?;
-            let name = object_name(&metadata.namespace, &metadata.name);
-            let uid = metadata.uid;
-            listing.objects.insert(name, Listed { uid, version });
-        }
-        match list.metadata.next.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return Ok(listing),
-        }
-    }
 }
 
 /// Waits until `view` has reached `listing`.

@@ -1,6 +1,7 @@
 //! How long a live read of a large fleet keeps other tasks from running. `hack/bench stalls` runs this in a release
 //! build.
 
+use kube::core::ApiResource;
 use serde_json::json;
 
 use super::*;

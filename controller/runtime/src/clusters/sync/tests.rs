@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Node;
+use kube::core::ApiResource;
 use serde_json::{Value, json};
 
 use super::*;

@@ -479,10 +479,13 @@ impl RemediationLoop {
     /// Waits for a change or an event of the operation. Returns whether to stop.
     async fn sleep(&mut self, longest: Duration, stop: &CancellationToken) -> bool {
         let wake = self.wake.clone();
+        let is_put_off = std::mem::take(&mut self.recorder.is_put_off);
+        let records = &self.recording.context.records;
         tokio::select! {
             () = stop.cancelled() => true,
             () = tokio::time::sleep(longest) => false,
             () = wake.notified() => false,
+            () = records.created(), if is_put_off => false,
             () = self.observer.next_operation_event(&self.observing, &mut self.memory) => false,
         }
     }

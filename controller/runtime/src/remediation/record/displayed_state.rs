@@ -12,12 +12,13 @@ use rackhand_api::{
     names::{BLOCKED_ANNOTATION, STATE_ANNOTATION},
 };
 use rackhand_core::remediation::{
-    Phase, Reason, State, copy_is_due_at, is_passed_at_once, on_wall,
+    Phase, Reason, State, copy_is_due_at, is_passed_at_once, on_wall, reason_is_due_at,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
+    leader::writer::Lane,
     remediation::{
         engine::ReconcileError,
         record::{
@@ -73,6 +74,15 @@ impl RecordedStatus {
         let state = state.filter(|state| passes || self.copied.as_ref() != Some(state))?;
         let since = *self.waits_since.get_or_insert(now);
         copy_is_due_at(state, reason, begun, since, now)
+    }
+
+    /// When a reason is due that is to be written while remediations are created or deleted; `None`: now.
+    pub(super) fn reason_is_due_at(
+        &mut self,
+        state: Option<&State>,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        reason_is_due_at(state, *self.waits_since.get_or_insert(now), now)
     }
 }
 
@@ -447,11 +457,9 @@ async fn record_power(
     let new =
         serde_json::to_value(status(&old, &facts)).map_err(|e| ApiError::other("status", e))?;
     let body = json!({ "status": merge_diff(&there, &new) });
-    scope
-        .context
-        .records
-        .patch(scope, memory, "remediation_state", body, true)
-        .await
+    let records = &scope.context.records;
+    let what = ("remediation_state", lane_of(state));
+    records.patch_on(scope, memory, what, body, true).await
 }
 
 /// Whether the end is followed by the removal of our finalizer from an object whose copy is an annotation.
@@ -471,9 +479,16 @@ async fn record_metal3(
 ) -> Result<(), ReconcileError> {
     let body = metal3_copy(memory, state, reason, time)?;
     let records = &scope.context.records;
-    records
-        .patch(scope, memory, "remediation_state", body, false)
-        .await
+    let what = ("remediation_state", lane_of(state));
+    records.patch_on(scope, memory, what, body, false).await
+}
+
+/// The class of the writes of a state and its reason: one that nothing is recorded of delays none that has begun.
+fn lane_of(state: Option<&State>) -> Lane {
+    match state {
+        Some(_) => Lane::Remediation,
+        None => Lane::Reports,
+    }
 }
 
 /// The patch of a Metal3Remediation with the copy of a state.

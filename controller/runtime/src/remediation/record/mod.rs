@@ -46,4 +46,6 @@ pub(super) struct StateRecorder {
     /// Reason and status in the object.
     pub(super) recorded: RecordedStatus,
     pub(super) outcome_metrics: OutcomeMetrics,
+    /// A reason is not reported yet, because remediations are being created or deleted.
+    pub(super) is_put_off: bool,
 }

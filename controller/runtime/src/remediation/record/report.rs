@@ -83,8 +83,8 @@ impl StateRecorder {
         Ok(())
     }
 
-    /// Reports the reason of a wait, once per reason. Returns when the copy of the state is written, if it is not due
-    /// yet.
+    /// Reports the reason of a wait, once per reason. Returns when the copy of the state, or the reason, is written, if it
+    /// is not due yet.
     pub(in crate::remediation) async fn report_reason(
         &mut self,
         scope: &Scope,
@@ -106,6 +106,12 @@ impl StateRecorder {
         let due = (self.recorded).copy_is_due_at(state.as_ref(), reason, begun, now);
         if due.is_some() && !new.overdue {
             return Ok(due);
+        }
+        if scope.context.records.are_created()
+            && let Some(due) = self.recorded.reason_is_due_at(state.as_ref(), now)
+        {
+            self.is_put_off = true;
+            return Ok(Some(due));
         }
         let is_new = old.as_ref().map(|s| s.label) != Some(new.label);
         if reason.is_blocked() && is_new && !reason.is_reported_once_for_many() {

@@ -16,7 +16,7 @@ use super::{
     state_format,
 };
 use crate::{
-    leader::writer::Writer,
+    leader::writer::{Lane, Writer},
     remediation::{
         engine::ReconcileError,
         observe::snapshot::only_if_unchanged,
@@ -62,6 +62,16 @@ impl RecordStore {
         }
     }
 
+    /// Whether remediations are being created or deleted, or are about to be.
+    pub(super) fn are_created(&self) -> bool {
+        self.writer.writes_checks()
+    }
+
+    /// Waits until no remediation was created or deleted for a moment.
+    pub(in crate::remediation) async fn created(&self) {
+        self.writer.checks_written().await;
+    }
+
     /// Patches the object if it has not changed since it was observed, and adds the response to the
     /// index for the next iteration.
     pub(in crate::remediation) async fn patch<C>(
@@ -69,6 +79,19 @@ impl RecordStore {
         scope: &Scope<C>,
         memory: &mut Memory,
         operation: &'static str,
+        body: Value,
+        status: bool,
+    ) -> Result<(), ReconcileError> {
+        let what = (operation, Lane::Remediation);
+        self.patch_on(scope, memory, what, body, status).await
+    }
+
+    /// As [`Self::patch`], in this class of writes.
+    pub(super) async fn patch_on<C>(
+        &self,
+        scope: &Scope<C>,
+        memory: &mut Memory,
+        (operation, lane): (&'static str, Lane),
         body: Value,
         status: bool,
     ) -> Result<(), ReconcileError> {
@@ -88,6 +111,7 @@ impl RecordStore {
         let (name, patched) = (key.name.clone(), objects.clone());
         let written = self
             .writer
+            .on(lane)
             .write(operation, what.clone(), move || async move {
                 let params = PatchParams::default();
                 let patch = Patch::Merge(body);

@@ -7,8 +7,9 @@ use jiff::Timestamp;
 
 use super::super::{
     super::{
-        AgentId, AgentPin, BEGIN_WITHIN, HostView, Mode, OperationView, OutletStage, PinView, PinnedOperation,
-        Reason, State, Step, observation::agent_view::LONGEST_POWER_ON_DELAY, on_wall,
+        AgentId, AgentPin, BEGIN_WITHIN, HostView, Mode, OperationView, OutletStage, PinView,
+        PinnedOperation, Reason, State, Step, observation::agent_view::LONGEST_POWER_ON_DELAY,
+        on_wall,
     },
     Command, Decision, StepContext, after, operation_id,
 };
