@@ -448,14 +448,17 @@ pub fn kubeconfig_secret(cluster_name: &str) -> String {
 /// request to another path.
 #[must_use]
 pub fn is_object_name(name: &str) -> bool {
-    let is_label = |label: &str| {
-        let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        !label.is_empty()
-            && label.chars().all(is_allowed)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(is_label)
+    name.len() <= 253 && name.split('.').all(is_name_part)
+}
+
+/// Whether this may stand between two dots of such a name.
+#[must_use]
+pub fn is_name_part(part: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !part.is_empty()
+        && part.chars().all(is_allowed)
+        && !part.starts_with('-')
+        && !part.ends_with('-')
 }
 
 #[cfg(test)]

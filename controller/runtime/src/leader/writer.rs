@@ -325,6 +325,8 @@ mod tests {
         assert_eq!(reports.most.load(Ordering::Relaxed), 1);
         first.join_all().await;
         let took = begun.elapsed();
+        let undelayed = u64::try_from(writes.div_ceil(lane.places())).unwrap();
+        assert_eq!(took, Duration::from_secs(undelayed));
         // None starves, and all of them use all places afterwards.
         shown.join_all().await;
         assert_eq!(reports.most.load(Ordering::Relaxed), Lane::Reports.places());

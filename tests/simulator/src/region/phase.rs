@@ -12,7 +12,7 @@ const PRINTED: usize = 14;
 /// From which part of a second on the API server of the management cluster has too much to do.
 const BUSY: Duration = Duration::from_millis(900);
 
-/// What was seen.
+/// What the API server and the BMCs saw in one phase of the outage.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Phase {
     name: &'static str,

@@ -5,12 +5,15 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use rackhand_api::kinds::{
-    host_evidence::HostEvidence,
-    host_history::{
-        EVIDENCE, HostHistoryStatus, HostRemediation, HostStep, REMEDIATIONS, STEPS, TEXT,
+use rackhand_api::{
+    kinds::{
+        host_evidence::HostEvidence,
+        host_history::{
+            EVIDENCE, HostHistoryStatus, HostRemediation, HostStep, REMEDIATIONS, STEPS, TEXT,
+        },
+        power_record::Attempt,
     },
-    power_record::Attempt,
+    names::is_name_part,
 };
 use sha2::{Digest, Sha256};
 
@@ -133,15 +136,8 @@ fn merged_attempts(known: &[Attempt], new: &[Attempt]) -> Vec<Attempt> {
 
 /// Name of the object of a host. A host whose names cannot stand in it as they are gets a hash of them.
 pub(crate) fn object_name(rack: &str, host: &str) -> String {
-    let is_label = |text: &str| {
-        let inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        !text.is_empty()
-            && text.chars().all(inside)
-            && !text.starts_with('-')
-            && !text.ends_with('-')
-    };
     let plain = format!("{rack}.{host}");
-    if is_label(rack) && is_label(host) && plain.len() <= NAME {
+    if is_name_part(rack) && is_name_part(host) && plain.len() <= NAME {
         return plain;
     }
     let digest = Sha256::digest(format!("{rack}\n{host}"));
