@@ -89,15 +89,15 @@ impl AgentPin {
         self.operation == operation && self.agent == *here
     }
 
-    /// How long a request that is sent now may be on its way, so that the operation, which lasts for `limit` at most, ends
-    /// within its pin (F6). Zero: it may not be sent.
+    /// How long what begins the operation may be on its way if it is sent now, so that the operation, which lasts for
+    /// `limit` at most, ends within its pin (F6). Zero: it may not be sent.
     pub fn begin_within(&self, limit: Duration, now: Timestamp) -> Duration {
         let spare = self.spare(limit, now).map(Duration::try_from);
         let spare = spare.and_then(Result::ok).unwrap_or_default();
         spare.min(BEGIN_WITHIN)
     }
 
-    /// By how much the pin is too short for a request that is sent now.
+    /// By how much the pin is too short for an operation that is sent to its agent now.
     pub fn lacks(&self, limit: Duration, now: Timestamp) -> Duration {
         let within = SignedDuration::try_from(BEGIN_WITHIN).unwrap_or_default();
         let spare = self.spare(limit, now);
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f6_operation_ends_within_its_pin_however_late_its_request_is_sent() {
+    fn f6_operation_ends_within_its_pin_however_late_it_is_sent() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let (limit, pinned) = (Duration::from_secs(30), Duration::from_secs(90));
         let pin = AgentPin {

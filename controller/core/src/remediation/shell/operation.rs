@@ -138,7 +138,7 @@ impl Shell {
         (pin.operation == *id).then(|| pin.agent.agent.clone())
     }
 
-    /// How long a request that is sent now to begin this operation, which lasts for `limit` at most, may be on its way
+    /// How long a request to begin this operation, which lasts for `limit` at most, may be on its way if it is sent now
     /// (F6); `None`: it would last longer than its pin, so that a new decision is required.
     pub fn begin_within(&self, id: &str, limit: Duration, now: Timestamp) -> Option<Duration> {
         let pin = self.state.as_ref().and_then(|s| s.pinned.as_ref());
