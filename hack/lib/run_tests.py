@@ -28,6 +28,8 @@ TOGETHER = {
     "remediation::fencing::": 64,
     "operators::docs::": 1,
 }
+# Programs whose tests mostly wait, and how many of them run at one time in a process.
+WAITING = {"agent": 4, "bmc": 6, "process": 6, "redfish": 4, "service": 8}
 # What hack/test --quick runs beside the tests without a control plane.
 QUICK = ("remediation::path::", "remediation::ipmi_remediation::", "checks::overlap::")
 # Programs without a control plane that take too long for it.
@@ -226,7 +228,7 @@ def jobs_of(programs, options, filters, own):
             continue
         if name not in SPLIT:
             command = [executable, *filters, *own]
-            yield Job(name, command, directory, tests, threads_of(own, cores))
+            yield Job(name, command, directory, tests, threads_of(own, WAITING.get(name, cores)))
             continue
         together = {}
         for test in tests:
