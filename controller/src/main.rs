@@ -29,10 +29,27 @@ use tokio_util::sync::CancellationToken;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// What computes for long, or looks up an address, has a thread of the runtime beside that of the tasks. The runtime keeps
+/// each while there is more to do now and then, with what the allocator keeps for it.
+const BLOCKING_THREADS: usize = 8;
+
 // One worker thread: events arrive one at a time, and waking a second thread for each costs more than it
 // gains.
-#[tokio::main(worker_threads = 1)]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime
+        .worker_threads(1)
+        .max_blocking_threads(BLOCKING_THREADS);
+    match runtime.enable_all().build() {
+        Ok(runtime) => runtime.block_on(run_to_end()),
+        Err(error) => {
+            errln!("error: the threads of the program cannot be started: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run_to_end() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         // On one line without a backtrace, even with RUST_BACKTRACE, because a person reads it.

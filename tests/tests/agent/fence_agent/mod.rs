@@ -240,7 +240,10 @@ async fn unconfirmed_action_fails() {
     for action in ["off", "reboot"] {
         let (code, out, err) = ran(call(action).await);
         assert_eq!((code, out.as_str()), (1, ""), "{action}: {err}");
-        assert!(err.contains("gives no answer to the power-off, or refuses it"), "{err}");
+        assert!(
+            err.contains("gives no answer to the power-off, or refuses it"),
+            "{err}"
+        );
     }
     site.host.clear_fault(off);
     site.host.clear_fault(busy);
