@@ -29,7 +29,7 @@ TOGETHER = {
     "operators::docs::": 1,
 }
 # Programs whose tests mostly wait, and how many of them run at one time in a process.
-WAITING = {"agent": 4, "bmc": 6, "process": 6, "redfish": 4, "service": 8}
+WAITING = {"agent": 4, "process": 6, "redfish": 4, "service": 8}
 # What hack/test --quick runs beside the tests without a control plane.
 QUICK = ("remediation::path::", "remediation::ipmi_remediation::", "checks::overlap::")
 # Programs without a control plane that take too long for it.
