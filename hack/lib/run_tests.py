@@ -47,7 +47,7 @@ PROOFS = {
     ],
 }
 # How many jobs may run beside those of the slots while the processors are idle.
-ADDITIONAL = 4
+ADDITIONAL = 2
 # What the report shows of a failed test.
 SAID_LINES, SAID_WIDTH = 12, 400
 GRACE = 15
@@ -260,7 +260,7 @@ class Spare:
 
     PERIOD = 10
     """Seconds without the beginning of a job, over which the processors are watched."""
-    IDLE = 0.4
+    IDLE = 0.45
     MEMORY = 6 * 2**30
 
     def __init__(self):
