@@ -33,17 +33,17 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// each while there is more to do now and then, with what the allocator keeps for it.
 const BLOCKING_THREADS: usize = 8;
 
-// One worker thread: events arrive one at a time, and waking a second thread for each costs more than it
-// gains.
 fn main() -> ExitCode {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // Events arrive one at a time, and waking a second thread for each costs more than it gains.
         .worker_threads(1)
-        .max_blocking_threads(BLOCKING_THREADS);
-    match runtime.enable_all().build() {
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build();
+    match runtime {
         Ok(runtime) => runtime.block_on(run_to_end()),
         Err(error) => {
-            errln!("error: the threads of the program cannot be started: {error}");
+            errln!("error: cannot start: {error}");
             ExitCode::FAILURE
         }
     }

@@ -46,7 +46,7 @@ ensure_real() {
 	sum=$({
 		printf '%s\n' "$kubernetes_version" "$real_suite" "$real_packages"
 		cd "$here/real" || exit
-		find setup.sh image_archive.py member root -type f -print0 | sort -z | xargs -0 sha256sum
+		find setup.sh image_archive.py member rootfs -type f -print0 | sort -z | xargs -0 sha256sum
 	} | sha256sum | cut -c 1-12)
 	real_dir=$cache/real/$sum
 	[[ ! -e $real_dir/ready ]] || return 0
@@ -77,7 +77,7 @@ make_real() {
 		--essential-hook='printf "MODULES=list\nCOMPRESS=gzip\n" >"$1/etc/initramfs-tools/conf.d/real"' \
 		--essential-hook='printf "virtio_pci\nvirtio_blk\next4\n" >"$1/usr/share/initramfs-tools/modules.d/real"' \
 		"$real_suite" "$root" "$real_mirror" || return
-	cp -a --no-preserve=ownership "$here/real/root/." "$root/" || return
+	cp -a --no-preserve=ownership "$here/real/rootfs/." "$root/" || return
 	install -m 755 "$built_dir/kubelet" "$root/usr/local/bin/kubelet" || return
 	mkdir -p "$root/var/lib/rackhand" || return
 	python3 "$here/real/image_archive.py" rackhand.test/member:1 "$real_dir/member" "$root/var/lib/rackhand/member.tar" || return
