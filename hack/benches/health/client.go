@@ -161,43 +161,70 @@ func (c *client) list(path string) (*list, error) {
 	return l, json.Unmarshal(b, l)
 }
 
-// watch lists, then streams every later event to f until ctx ends. A broken stream is reported on errc.
+// watch lists, then passes every later event to f until ctx ends. A stream that ends is resumed where it ended, because an
+// API server with too much to do closes the watch that does not keep up; one that cannot be resumed is reported on errc.
 func (c *client) watch(ctx context.Context, path string, errc chan<- error, f func(typ string, o *object, at time.Time)) error {
 	l, err := c.list(path + "?limit=1")
 	if err != nil {
 		return err
 	}
-	resp, err := c.req(ctx, "GET", path+"?watch=1&timeoutSeconds=7200&resourceVersion="+l.Metadata.ResourceVersion, "", nil)
+	version := l.Metadata.ResourceVersion
+	body, err := c.stream(ctx, path, version)
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode != 200 {
-		b, _ := io.ReadAll(resp.Body)
-		return fmt.Errorf("watch %s: %d %s", path, resp.StatusCode, b)
-	}
 	go func() {
-		defer resp.Body.Close()
-		d := json.NewDecoder(resp.Body)
 		for {
-			var ev struct {
-				Type   string `json:"type"`
-				Object object `json:"object"`
+			version, err = follow(body, version, f)
+			body.Close()
+			if err == nil && ctx.Err() == nil {
+				body, err = c.stream(ctx, path, version)
 			}
-			if err := d.Decode(&ev); err != nil {
-				if ctx.Err() == nil {
-					errc <- fmt.Errorf("watch %s ended: %w", path, err)
-				}
+			if ctx.Err() != nil {
 				return
 			}
-			at := time.Now()
-			if ev.Type == "ERROR" {
-				errc <- fmt.Errorf("watch %s: error event", path)
+			if err != nil {
+				errc <- fmt.Errorf("watch %s: %w", path, err)
 				return
 			}
-			f(ev.Type, &ev.Object, at)
 		}
 	}()
 	return nil
+}
+
+func (c *client) stream(ctx context.Context, path, version string) (io.ReadCloser, error) {
+	resp, err := c.req(ctx, "GET", path+"?watch=1&allowWatchBookmarks=true&timeoutSeconds=7200&resourceVersion="+version, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != 200 {
+		b, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		return nil, fmt.Errorf("%d %s", resp.StatusCode, b)
+	}
+	return resp.Body, nil
+}
+
+// follow passes the events of a stream to f until it ends, and returns the resourceVersion of the last one.
+func follow(body io.Reader, version string, f func(typ string, o *object, at time.Time)) (string, error) {
+	d := json.NewDecoder(body)
+	for {
+		var ev struct {
+			Type   string `json:"type"`
+			Object object `json:"object"`
+		}
+		if d.Decode(&ev) != nil {
+			return version, nil
+		}
+		at := time.Now()
+		if ev.Type == "ERROR" {
+			return version, errors.New("its events from " + version + " on are gone")
+		}
+		version = ev.Object.Metadata.ResourceVersion
+		if ev.Type != "BOOKMARK" {
+			f(ev.Type, &ev.Object, at)
+		}
+	}
 }
 
 // apiCalls returns how many requests the controller under test has had dispatched, by way of its own FlowSchema.

@@ -1,6 +1,6 @@
 //! The Leases of the Nodes of one cluster, as far as signals need them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
@@ -60,48 +60,85 @@ impl OtherLeases {
     }
 }
 
-/// Counts the Leases of the other Nodes of a cluster, at the time that `lease` was read. A Lease that was silent for
-/// longer than its duration before this one was renewed last shows nothing about the time since.
-fn other_leases<'a>(
-    lease: &ObservedLease,
-    others: impl IntoIterator<Item = &'a ObservedLease>,
-) -> OtherLeases {
-    let since = lease.facts.unchanged_since;
-    let mut counted = OtherLeases::default();
-    for other in others {
-        let valid_until = after(other.facts.unchanged_since, other.facts.duration);
-        if valid_until < since {
-            continue;
-        }
-        counted.expected += 1;
-        counted.renewed += usize::from(other.facts.unchanged_since > since);
-    }
-    counted
-}
-
 /// The Leases of the Nodes of one cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ClusterLeases {
     leases: BTreeMap<String, ObservedLease>,
+    /// The times of all, so that each of many Nodes is compared with the others without reading all of them.
+    times: Times,
+}
+
+/// The times of the Leases of a cluster, each in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Times {
+    renewed: Vec<Timestamp>,
+    valid_until: Vec<Timestamp>,
+}
+
+impl Times {
+    fn add(&mut self, facts: &LeaseFacts) {
+        for (times, time) in self.of(facts) {
+            let place = times.partition_point(|other| *other < time);
+            times.insert(place, time);
+        }
+    }
+
+    fn remove(&mut self, facts: &LeaseFacts) {
+        for (times, time) in self.of(facts) {
+            if let Ok(place) = times.binary_search(&time) {
+                times.remove(place);
+            }
+        }
+    }
+
+    fn of(&mut self, facts: &LeaseFacts) -> [(&mut Vec<Timestamp>, Timestamp); 2] {
+        [
+            (&mut self.renewed, facts.unchanged_since),
+            (&mut self.valid_until, valid_until(facts)),
+        ]
+    }
+
+    fn all<'a>(leases: impl Iterator<Item = &'a ObservedLease>) -> Self {
+        let mut times = Self::default();
+        for lease in leases {
+            times.renewed.push(lease.facts.unchanged_since);
+            times.valid_until.push(valid_until(&lease.facts));
+        }
+        times.renewed.sort_unstable();
+        times.valid_until.sort_unstable();
+        times
+    }
+}
+
+fn valid_until(facts: &LeaseFacts) -> Timestamp {
+    after(facts.unchanged_since, facts.duration)
 }
 
 impl ClusterLeases {
-    /// Records a read that began at `asked`.
+    /// Records a read of one Lease that began at `asked`.
     pub fn record(&mut self, node: &str, facts: LeaseFacts, asked: Timestamp) {
-        let before = self.leases.get(node);
-        let has_moved =
-            before.is_some_and(|seen| seen.has_moved || seen.facts.renewed != facts.renewed);
-        let observed = ObservedLease {
-            facts,
-            read: asked,
-            has_moved,
-        };
+        let before = self.leases.remove(node);
+        if let Some(before) = &before {
+            self.times.remove(&before.facts);
+        }
+        self.times.add(&facts);
+        let observed = observed(before.as_ref(), facts, asked);
         self.leases.insert(node.to_owned(), observed);
     }
 
-    /// Forgets the Leases of Nodes that a whole list did not have.
-    pub fn retain(&mut self, listed: &BTreeSet<String>) {
-        self.leases.retain(|node, _| listed.contains(node));
+    /// Records a list of all Leases that began at `asked`. Those of Nodes that it does not have are forgotten.
+    pub fn record_all(
+        &mut self,
+        listed: impl IntoIterator<Item = (String, LeaseFacts)>,
+        asked: Timestamp,
+    ) {
+        let before = std::mem::take(&mut self.leases);
+        let listed = listed.into_iter().map(|(node, facts)| {
+            let observed = observed(before.get(&node), facts, asked);
+            (node, observed)
+        });
+        self.leases = listed.collect();
+        self.times = Times::all(self.leases.values());
     }
 
     /// The Lease of a Node.
@@ -110,13 +147,97 @@ impl ClusterLeases {
         self.leases.get(node)
     }
 
-    /// The Leases of the other Nodes, counted for this one.
+    /// The Leases of the other Nodes, counted for this one at the time that its own was read. A Lease that was silent for
+    /// longer than its duration before this one was renewed last shows nothing about the time since.
     #[must_use]
     pub fn others(&self, node: &str) -> OtherLeases {
         let Some(lease) = self.of(node) else {
             return OtherLeases::default();
         };
-        let others = self.leases.iter().filter(|(name, _)| *name != node);
-        other_leases(lease, others.map(|(_, lease)| lease))
+        let since = lease.facts.unchanged_since;
+        let Times {
+            renewed,
+            valid_until,
+        } = &self.times;
+        let of_all = |times: &[Timestamp], before: usize| times.len().saturating_sub(before);
+        let valid = of_all(valid_until, valid_until.partition_point(|at| *at < since));
+        OtherLeases {
+            // Its own is among them.
+            expected: valid.saturating_sub(1),
+            renewed: of_all(renewed, renewed.partition_point(|at| *at <= since)),
+        }
+    }
+}
+
+fn observed(before: Option<&ObservedLease>, facts: LeaseFacts, asked: Timestamp) -> ObservedLease {
+    let has_moved =
+        before.is_some_and(|seen| seen.has_moved || seen.facts.renewed != facts.renewed);
+    ObservedLease {
+        facts,
+        read: asked,
+        has_moved,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is counted, Lease by Lease.
+    fn counted(leases: &BTreeMap<String, ObservedLease>, node: &str) -> OtherLeases {
+        let Some(lease) = leases.get(node) else {
+            return OtherLeases::default();
+        };
+        let since = lease.facts.unchanged_since;
+        let others = leases.iter().filter(|(name, _)| *name != node);
+        let valid: Vec<_> = others
+            .filter(|(_, other)| valid_until(&other.facts) >= since)
+            .collect();
+        let renewed = valid
+            .iter()
+            .filter(|(_, other)| other.facts.unchanged_since > since);
+        OtherLeases {
+            expected: valid.len(),
+            renewed: renewed.count(),
+        }
+    }
+
+    fn facts((since, duration): (i64, u64)) -> LeaseFacts {
+        LeaseFacts {
+            renewed: since.to_string(),
+            unchanged_since: Timestamp::from_second(since).unwrap(),
+            duration: Duration::from_secs(duration),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn others_are_counted_as_lease_by_lease(
+            reads in prop::collection::vec((0_u8..6, (0_i64..9, 0_u64..4)), 0..20),
+            list in prop::option::of(prop::collection::btree_map(0_u8..6, (0_i64..9, 0_u64..4), 0..6)),
+            later in prop::collection::vec((0_u8..6, (0_i64..9, 0_u64..4)), 0..5),
+        ) {
+            let mut leases = ClusterLeases::default();
+            let asked = Timestamp::from_second(100).unwrap();
+            for (node, read) in reads {
+                leases.record(&node.to_string(), facts(read), asked);
+            }
+            if let Some(list) = list {
+                let listed = list.iter().map(|(node, read)| (node.to_string(), facts(*read)));
+                leases.record_all(listed, asked);
+                prop_assert_eq!(leases.leases.len(), list.len());
+            }
+            for (node, read) in later {
+                leases.record(&node.to_string(), facts(read), asked);
+            }
+            for node in 0..6_u8 {
+                let node = node.to_string();
+                prop_assert_eq!(leases.others(&node), counted(&leases.leases, &node));
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use super::*;
 use crate::{
@@ -223,7 +223,9 @@ fn leases_count_as_renewed_only_after_the_last_renewal_of_the_node() {
     assert!(!leases.of("lost").unwrap().has_moved);
     leases.record("lost", mk_lease(120, 121).facts, at(121));
     assert!(leases.of("lost").unwrap().has_moved);
-    leases.retain(&BTreeSet::from(["lost".to_owned()]));
+    let alone = ("lost".to_owned(), mk_lease(120, 122).facts);
+    leases.record_all([alone], at(122));
+    assert!(leases.of("lost").unwrap().has_moved);
     assert_eq!(leases.others("lost"), OtherLeases::default());
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use futures::AsyncReadExt as _;
+use futures::AsyncBufReadExt as _;
 use kube::{Client, api::ListParams, core::Request};
 use rackhand_core::watches::{list_choice::Size, shared_list::Answers};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -118,7 +118,14 @@ pub(super) async fn fetch_bytes(
 ) -> Result<Vec<u8>, kube::Error> {
     let mut body = pin!(client.request_stream(request).await?);
     let mut bytes = Vec::new();
-    let read = body.read_to_end(&mut bytes).await;
-    read.map_err(kube::Error::ReadEvents)?;
-    Ok(bytes)
+    // Not `read_to_end`, which fills all that is left of the buffer with zeros for each part that comes.
+    loop {
+        let part = body.fill_buf().await.map_err(kube::Error::ReadEvents)?;
+        if part.is_empty() {
+            return Ok(bytes);
+        }
+        let read = part.len();
+        bytes.extend_from_slice(part);
+        body.consume_unpin(read);
+    }
 }

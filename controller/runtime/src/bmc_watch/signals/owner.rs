@@ -286,6 +286,8 @@ impl Owner {
             }
         };
         let mut lost = BTreeSet::new();
+        // One of them: all have the same rack.
+        let mut of_rack = None;
         for seen in hosts {
             let id = seen.id.clone();
             let Some(host) = self.hosts.get_mut(&id) else {
@@ -304,21 +306,21 @@ impl Owner {
             if is_lost && !was_lost {
                 host.live = None;
                 (host.reads, host.read_after) = (0, None);
-                // A second reading of it, and readings of those that may have lost their power with it.
+                of_rack.get_or_insert_with(|| host.name.clone());
                 lost.insert(id.clone());
-                let others = self.losses.others_of_rack(&host.name, RACK_SAMPLE);
-                let of_names = self
-                    .hosts
-                    .iter()
-                    .filter(|(_, host)| others.contains(&host.name));
-                lost.extend(of_names.map(|(id, _)| id.clone()));
             }
             self.decide(tasks, &id, now);
         }
+        let Some(of_rack) = of_rack else { return };
+        // A second reading of them, and readings of those that may have lost their power with them.
+        let others = self.losses.others_of_rack(&of_rack, RACK_SAMPLE);
+        let of_names = self
+            .hosts
+            .iter()
+            .filter(|(_, host)| others.contains(&host.name));
+        lost.extend(of_names.map(|(id, _)| id.clone()));
         let lost: Vec<String> = lost.into_iter().collect();
-        if !lost.is_empty() {
-            self.streams.read(&self.watch, rack, &lost);
-        }
+        self.streams.read(&self.watch, rack, &lost);
     }
 
     /// The result of a task.
@@ -383,14 +385,12 @@ impl Owner {
             return;
         };
         let memory = self.watch.leases.memory(cluster);
-        let mut names = BTreeSet::new();
-        for (node, renewed, duration) in leases {
+        let leases = leases.into_iter().map(|(node, renewed, duration)| {
             // A new renewTime is as old as the answer.
             let facts = memory.lock().observe(&node, renewed, duration, now);
-            known.leases.record(&node, facts, listed.asked);
-            names.insert(node);
-        }
-        known.leases.retain(&names);
+            (node, facts)
+        });
+        known.leases.record_all(leases, listed.asked);
         // Hosts whose Lease has grown old are read at once, twice.
         let mut old: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut stopped = Vec::new();

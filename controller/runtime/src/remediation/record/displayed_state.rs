@@ -23,7 +23,7 @@ use crate::{
         engine::ReconcileError,
         record::{
             Scope, StateRecorder,
-            remediation_state::{self, recorded_state},
+            remediation_state::{self, is_recorded},
             report,
             state_format::{self, StateError},
             status::{Facts, merge_diff, status, unreadable},
@@ -155,7 +155,7 @@ pub(in crate::remediation) fn unrecorded_copy(
     object: &DynamicObject,
 ) -> Option<State> {
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    if !matches!(recorded_state(index, uid), Ok(None)) {
+    if is_recorded(index, uid) {
         return None;
     }
     displayed_state(kind, object).ok().flatten()

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use rackhand_core::remediation::State;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// The format that is written, and the newest that is read. It grows when an earlier version would act
@@ -54,23 +55,45 @@ pub(super) fn as_written(stored: &Value) -> Result<Cow<'_, Value>, serde_json::E
     }
 }
 
+/// Whether there is a stored form.
+pub(super) fn is_stored(stored: Option<&Value>) -> bool {
+    stored.is_some_and(|stored| !stored.is_null())
+}
+
+/// The format alone; everything else may be of a newer one.
+#[derive(Deserialize)]
+struct Format {
+    // `null` is a format that is not known.
+    #[serde(default, deserialize_with = "present")]
+    format: Option<Value>,
+}
+
+fn present<'de, D: Deserializer<'de>>(format: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(format).map(Some)
+}
+
 /// The state of a stored form, or of its text; `None` if there is none.
 ///
 /// # Errors
 /// It is of a newer format, or cannot be parsed.
 pub(super) fn decode(stored: Option<&Value>) -> Result<Option<State>, StateError> {
-    let Some(stored) = stored.filter(|stored| !stored.is_null()) else {
+    let Some(stored) = stored.filter(|_| is_stored(stored)) else {
         return Ok(None);
     };
-    let stored = as_written(stored)?;
-    if let Some(found) = stored.get(FIELD)
-        && found.as_u64().is_none_or(|found| found > FORMAT)
-    {
-        return Err(StateError::Newer {
-            found: found.clone(),
-        });
+    // The text is read without a tree of it: each iteration of a remediation does so.
+    let (format, text) = match stored {
+        Value::String(text) => (serde_json::from_str(text), Some(text)),
+        tree => (Format::deserialize(tree), None),
+    };
+    let Format { format } = format?;
+    if let Some(found) = format.filter(|f| f.as_u64().is_none_or(|found| found > FORMAT)) {
+        return Err(StateError::Newer { found });
     }
-    Ok(Some(serde_json::from_value(stored.into_owned())?))
+    let state = match text {
+        Some(text) => serde_json::from_str(text)?,
+        None => State::deserialize(stored)?,
+    };
+    Ok(Some(state))
 }
 
 #[cfg(test)]

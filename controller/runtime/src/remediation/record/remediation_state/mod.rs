@@ -42,6 +42,13 @@ pub(crate) fn recorded_state(index: &Index, uid: &str) -> Result<Option<State>, 
     }
 }
 
+/// Whether anything is recorded about the remediation with this UID, whether or not it can be parsed.
+pub(super) fn is_recorded(index: &Index, uid: &str) -> bool {
+    let object = index.remediation_state(uid);
+    let stored = object.as_deref().and_then(spec_of);
+    state_format::is_stored(stored.and_then(|spec| spec.get(STATE)))
+}
+
 /// What this process has read or written last.
 #[derive(Default)]
 pub(in crate::remediation) struct Record {
