@@ -247,7 +247,8 @@ impl ChassisManager {
             self.error(ErrorKind::Unsupported, message)
         })?;
         let body = json!({ "ResetType": word });
-        let answer = self.service.act(call, &reset.target, &body).await?;
+        let of = (&links, id, "chassis");
+        let answer = self.service.act(call, of, &reset.target, &body).await?;
         drop(turn);
         let doing = format!("chassis {id}: {word}");
         match self.service.judge(call, &doing, &answer).await {

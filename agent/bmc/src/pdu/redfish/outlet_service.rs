@@ -16,7 +16,7 @@ use crate::{
         protocol::{
             auth::Access,
             call_budget::{Call, bounded},
-            document::Collection,
+            document::{Collection, acted_on},
             errors,
             http::Change,
             response::Answer,
@@ -159,14 +159,24 @@ impl OutletService {
         )
     }
 
-    /// Sends an action once.
+    /// Sends the action of an outlet once, unless it is that of another one. `what`: its name at the service, for messages.
     pub(super) async fn act(
         &self,
         call: &Call,
+        (links, id, what): (&BTreeMap<OutletId, String>, &OutletId, &str),
         target: &str,
         body: &Value,
     ) -> Result<Answer, BmcError> {
         let target = self.access.http.resolve(target)?;
+        let other = acted_on(target.path(), links.values().map(String::as_str));
+        if let Some(other) = other.filter(|other| links.get(id).is_none_or(|own| own != other)) {
+            let other = self.access.http.reporter.quote(other);
+            let message = format!(
+                "the action of {what} {id} is that of another one, {other}; nothing was sent, because it would switch \
+                 that one; update the firmware"
+            );
+            return Err(self.error(ErrorKind::Protocol, message));
+        }
         call.command_is_sent();
         let answer = self.access.change(Change::action(&target, body)).await?;
         if !answer.status.is_success() {

@@ -150,7 +150,8 @@ impl RackPdu {
             return Err(unsupported(&format!("the PDU does not offer {word}")));
         }
         let body = json!({ "PowerState": word });
-        let answer = self.service.act(call, &control.target, &body).await?;
+        let of = (&links, id, "outlet");
+        let answer = self.service.act(call, of, &control.target, &body).await?;
         drop(turn);
         let doing = format!("outlet {id}: {word}");
         let short = self.service.judge(call, &doing, &answer).await?;

@@ -4,8 +4,9 @@
 //! one command in a call, or treat a refusal as success because of the power state.
 
 use reqwest::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
+use url::Url;
 
 use super::{
     action::{self, Choice, Facts},
@@ -14,7 +15,10 @@ use super::{
 use crate::{
     Accepted, BmcError, ErrorKind, PowerCommand, PowerState, StateBefore,
     redfish::{
-        protocol::{document::System, response::Answer},
+        protocol::{
+            document::{System, acted_on, link},
+            response::Answer,
+        },
         vendor::{self, Meaning},
     },
 };
@@ -74,6 +78,7 @@ pub(super) async fn send(writer: Writer<'_>, plan: Plan) -> Result<Accepted, Bmc
         }
     };
     let target = reader.resolve(&reset.target)?;
+    refuse_other_system(reader, &found.url, &found.body, &target).await?;
     let body = json!({ "ResetType": word });
     let answer = turn
         .act(&target, &body, found.etag.as_deref(), until)
@@ -86,6 +91,34 @@ pub(super) async fn send(writer: Writer<'_>, plan: Plan) -> Result<Accepted, Bmc
     });
     let accepted = judge(writer, command, word, &answer).await?;
     Ok(Accepted { before, ..accepted })
+}
+
+/// Refuses a target that is an action of another system of the BMC: it would switch another host. A BMC with one system may
+/// name it in the target as it likes.
+async fn refuse_other_system(
+    reader: Reader<'_>,
+    url: &Url,
+    body: &Value,
+    target: &Url,
+) -> Result<(), BmcError> {
+    let named = link(body, &[]);
+    let own = [Some(url.path()), named.as_deref()];
+    if acted_on(target.path(), own.into_iter().flatten()).is_some() {
+        return Ok(());
+    }
+    let all = reader.systems().await?;
+    let other = acted_on(target.path(), all.iter().map(String::as_str));
+    let Some(other) = other.filter(|_| all.len() > 1) else {
+        return Ok(());
+    };
+    let quote = |text: &str| reader.reporter().quote(text);
+    let message = format!(
+        "the Reset action of the system {} is that of another system, {}; nothing was sent, because it would switch that \
+         one; update the BMC's firmware, or use its IPMI driver (ipmi://)",
+        quote(url.path()),
+        quote(other)
+    );
+    Err(reader.error(ErrorKind::Protocol, message))
 }
 
 fn not_sent(

@@ -187,6 +187,21 @@ impl Action {
     }
 }
 
+/// Which of these resources the target of an action is below, by their links; `None`: none of them. A standard action is
+/// below its resource (DSP0266, actions), so that one below another resource would switch that.
+pub(crate) fn acted_on<'a>(
+    target: &str,
+    resources: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let target = normal_path(target);
+    let is_below = |resource: &&str| {
+        let rest = target.strip_prefix(&normal_path(resource));
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    };
+    let above = resources.into_iter().filter(is_below);
+    above.max_by_key(|resource| normal_path(resource).len())
+}
+
 /// A list of strings; an empty list counts as missing.
 pub(crate) fn values(list: Option<&Value>) -> Option<Vec<String>> {
     let words: Vec<String> = list?

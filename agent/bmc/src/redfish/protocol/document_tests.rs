@@ -12,6 +12,32 @@ fn state(body: &Value) -> (PowerState, String) {
 }
 
 #[test]
+fn action_is_of_the_resource_that_it_is_below() {
+    let all = [
+        "/redfish/v1/Systems/1",
+        "/redfish/v1/Systems/1/Nodes/2/",
+        "/redfish/v1/Systems/10",
+    ];
+    for (target, expected) in [
+        (
+            "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
+            Some(0),
+        ),
+        ("/redfish/v1/systems/1//Actions/Reset/", Some(0)),
+        ("/redfish/v1/Systems/%31/Actions/Reset", Some(0)),
+        ("/redfish/v1/Systems/1/Nodes/2/Actions/Reset", Some(1)),
+        ("/redfish/v1/Systems/10/Actions/Reset", Some(2)),
+        ("/redfish/v1/Systems/10", None),
+        ("/redfish/v1/Systems/Actions/Reset", None),
+        ("/redfish/v1/Systems/2/Actions/Reset", None),
+        ("", None),
+    ] {
+        let expected = expected.map(|index: usize| all[index]);
+        assert_eq!(acted_on(target, all), expected, "{target}");
+    }
+}
+
+#[test]
 fn only_exact_values_are_power_states() {
     for (value, expected, raw) in [
         (json!("On"), PowerState::On, "On"),

@@ -7,4 +7,5 @@ mod readings;
 mod refusals;
 mod repeats;
 mod stand_in;
+mod targets;
 mod tasks;

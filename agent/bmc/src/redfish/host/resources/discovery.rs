@@ -196,7 +196,8 @@ fn is_resettable(system: &System) -> bool {
     })
 }
 
-async fn members(access: &Access, call: &Call) -> Result<Vec<String>, BmcError> {
+/// The links of all systems of the BMC.
+pub(super) async fn members(access: &Access, call: &Call) -> Result<Vec<String>, BmcError> {
     const DOING: &str = "listing the systems";
     let reporter = &access.http.reporter;
     let wrong = |message: &str| reporter.error(ErrorKind::System, message);

@@ -133,6 +133,11 @@ impl<'a> Reader<'a> {
         locator.read(access, self.call).await
     }
 
+    /// Lists the links of all systems of the BMC.
+    pub(super) async fn systems(self) -> Result<Vec<String>, BmcError> {
+        discovery::members(&self.resources.access, self.call).await
+    }
+
     /// Reads a resource, whatever the status of the response.
     pub(super) async fn get(self, url: &Url) -> Result<Answer, BmcError> {
         self.resources.access.get(self.call, url).await
