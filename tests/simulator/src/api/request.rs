@@ -8,10 +8,13 @@ use super::{
     change::Failure,
     derived::NODE_LEASES,
     resource::{LEASES, NODES, Resource, find, group_list, resource_list},
-    store::{ApiServer, Key, Part, Table},
+    store::{ApiServer, Key, Listed, Part, Table},
     watch::WatchRequest,
 };
 use crate::fleet::node_prefix;
+
+/// Lists that are read by pages at the same time: each controller lists all kinds of each cluster.
+const MOST_LISTS: usize = 200;
 
 /// A request as it arrives.
 #[derive(Debug, Clone, Default)]
@@ -209,39 +212,24 @@ impl ApiServer {
         selection: &Selection,
         request: &Request,
     ) -> Result<Value, Failure> {
-        let (version, mut items) = match request.query.get("continue") {
-            Some(token) => self.pages.get(token).cloned().ok_or_else(|| {
+        let (number, from) = match request.query.get("continue") {
+            Some(token) => self.page(token).ok_or_else(|| {
                 Failure::new(410, "Expired", "The provided continue parameter is too old")
             })?,
-            None => {
-                let wanted = |object: &&Arc<Value>| selection.has(object);
-                let found = match (selection.node(), selection.names(&resource)) {
-                    (Some(node), _) => self
-                        .bound_to(resource, node)
-                        .filter(wanted)
-                        .cloned()
-                        .collect(),
-                    (None, Some((namespace, prefix))) => self
-                        .named(resource, namespace, prefix)
-                        .filter(wanted)
-                        .cloned()
-                        .collect(),
-                    (None, None) => self.list(resource).filter(wanted).cloned().collect(),
-                };
-                (self.version(), found)
-            }
+            None => (self.begin_list(resource, selection), 0),
         };
         let limit = request.query.get("limit").and_then(|l| l.parse().ok());
+        let limit = limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+        let Listed { version, objects } = self.pages.get(&number).cloned().unwrap_or_default();
+        let rest = objects.get(from..).unwrap_or_default();
+        let items = &rest[..limit.min(rest.len())];
         let mut meta = json!({ "resourceVersion": version.to_string() });
-        if let Some(limit) = limit.filter(|limit| *limit > 0 && items.len() > *limit) {
-            let rest = items.split_off(limit);
-            let token = format!("{version}-{}-{}", resource.plural, rest.len());
-            meta["continue"] = token.clone().into();
-            meta["remainingItemCount"] = rest.len().into();
-            self.pages.insert(token, (version, rest));
-            while self.pages.len() > 50 {
-                self.pages.pop_first();
-            }
+        let left = rest.len() - items.len();
+        if left > 0 {
+            meta["continue"] = format!("{number}-{}", from + items.len()).into();
+            meta["remainingItemCount"] = left.into();
+        } else {
+            self.pages.remove(&number);
         }
         let partial = request.accept.contains("PartialObjectMetadata");
         let items: Vec<Value> = items
@@ -263,6 +251,43 @@ impl ApiServer {
             (resource.api_version(), format!("{}List", resource.kind))
         };
         Ok(json!({ "apiVersion": api_version, "kind": kind, "metadata": meta, "items": items }))
+    }
+
+    /// The list that a token goes on with, and from which object on.
+    fn page(&self, token: &str) -> Option<(u64, usize)> {
+        let (number, from) = token.split_once('-')?;
+        let (number, from) = (number.parse().ok()?, from.parse().ok()?);
+        self.pages.contains_key(&number).then_some((number, from))
+    }
+
+    /// Keeps what is listed now, and forgets the oldest lists.
+    fn begin_list(&mut self, resource: Resource, selection: &Selection) -> u64 {
+        let wanted = |object: &&Arc<Value>| selection.has(object);
+        let found = match (selection.node(), selection.names(&resource)) {
+            (Some(node), _) => self
+                .bound_to(resource, node)
+                .filter(wanted)
+                .cloned()
+                .collect(),
+            (None, Some((namespace, prefix))) => self
+                .named(resource, namespace, prefix)
+                .filter(wanted)
+                .cloned()
+                .collect(),
+            (None, None) => self.list(resource).filter(wanted).cloned().collect(),
+        };
+        let last = self.pages.last_key_value();
+        let number = last.map_or(0, |(last, _)| last + 1);
+        let version = self.version();
+        let listed = Listed {
+            version,
+            objects: found,
+        };
+        self.pages.insert(number, listed);
+        while self.pages.len() > MOST_LISTS {
+            self.pages.pop_first();
+        }
+        number
     }
 
     fn begin_watch(
@@ -473,4 +498,54 @@ fn requirements(selector: &str) -> Vec<&str> {
         c == ',' && depth == 0
     });
     parts.filter(|part| !part.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test")]
+
+    use super::*;
+
+    /// Asks for a page, and returns its names, what is left and the token of the next one.
+    fn page(api: &mut ApiServer, token: Option<&str>) -> (Vec<String>, u64, Option<String>) {
+        let limit = ("limit".to_owned(), "100".to_owned());
+        let token = token.map(|token| ("continue".to_owned(), token.to_owned()));
+        let request = Request {
+            method: "GET".to_owned(),
+            path: "/api/v1/nodes".to_owned(),
+            query: token.into_iter().chain([limit]).collect(),
+            ..Request::default()
+        };
+        let Reply::Document(200, list) = api.handle(&request) else {
+            panic!("{token:?} was refused", token = request.query);
+        };
+        let items = list["items"].as_array().unwrap().iter();
+        let names = items.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned());
+        let meta = &list["metadata"];
+        let left = meta["remainingItemCount"].as_u64().unwrap_or_default();
+        let next = meta["continue"].as_str().map(str::to_owned);
+        (names.collect(), left, next)
+    }
+
+    #[test]
+    fn long_lists_are_read_to_their_end_beside_many_others() {
+        let mut api = ApiServer::new(1);
+        for number in 0..12_050 {
+            let node = json!({ "metadata": { "name": format!("n{number:05}") } });
+            api.create(NODES, "", node).unwrap();
+        }
+        let (mut names, mut left, mut next) = page(&mut api, None);
+        for _ in 0..MOST_LISTS / 2 {
+            page(&mut api, None);
+        }
+        while let Some(token) = next {
+            let (more, rest, following) = page(&mut api, Some(&token));
+            assert_eq!(rest + u64::try_from(more.len()).unwrap(), left);
+            names.extend(more);
+            (left, next) = (rest, following);
+        }
+        assert_eq!((names.len(), left), (12_050, 0));
+        assert!(names.is_sorted() && names.first().is_some_and(|first| first == "n00000"));
+        assert_eq!(api.pages.len(), MOST_LISTS / 2, "an ended list is not kept");
+    }
 }

@@ -35,6 +35,15 @@ pub(in crate::api) struct Table {
     pub(in crate::api) dropped: u64,
 }
 
+/// A list that is read by pages.
+#[derive(Clone, Default)]
+pub(in crate::api) struct Listed {
+    /// The version that it shows.
+    pub(in crate::api) version: u64,
+    /// All of its objects.
+    pub(in crate::api) objects: Arc<[Arc<Value>]>,
+}
+
 /// What a write is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::api) enum Part {
@@ -52,8 +61,8 @@ pub struct ApiServer {
     pub(in crate::api) tables: BTreeMap<Resource, Table>,
     /// What was applied last, by object and manager.
     applied: BTreeMap<(Resource, Key, String), Value>,
-    /// The rest of lists that are read by pages.
-    pub(in crate::api) pages: BTreeMap<String, (u64, Vec<Arc<Value>>)>,
+    /// The newest lists that are read by pages, by number.
+    pub(in crate::api) pages: BTreeMap<u64, Listed>,
     pub(in crate::api) derived: Derived,
     pub(in crate::api) watches: Watches,
     /// Changes that nobody has looked at yet.
