@@ -322,6 +322,13 @@ impl TestBmc {
         connect(self.config()).unwrap()
     }
 
+    /// A client of the system with this path.
+    pub(crate) fn client_of(&self, path: &str) -> Box<dyn Bmc> {
+        let mut config = self.config();
+        config.address = format!("{}{path}", config.address).parse().unwrap();
+        connect(config).unwrap()
+    }
+
     /// Every request so far, oldest first.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()

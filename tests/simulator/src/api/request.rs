@@ -212,24 +212,22 @@ impl ApiServer {
         selection: &Selection,
         request: &Request,
     ) -> Result<Value, Failure> {
-        let (number, from) = match request.query.get("continue") {
+        let (listed, number, from) = match request.query.get("continue") {
             Some(token) => self.page(token).ok_or_else(|| {
                 Failure::new(410, "Expired", "The provided continue parameter is too old")
             })?,
-            None => (self.begin_list(resource, selection), 0),
+            None => (self.listed(resource, selection), None, 0),
         };
         let limit = request.query.get("limit").and_then(|l| l.parse().ok());
         let limit = limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-        let Listed { version, objects } = self.pages.get(&number).cloned().unwrap_or_default();
-        let rest = objects.get(from..).unwrap_or_default();
+        let rest = listed.objects.get(from..).unwrap_or_default();
         let items = &rest[..limit.min(rest.len())];
-        let mut meta = json!({ "resourceVersion": version.to_string() });
+        let mut meta = json!({ "resourceVersion": listed.version.to_string() });
         let left = rest.len() - items.len();
         if left > 0 {
+            let number = number.unwrap_or_else(|| self.keep(listed.clone()));
             meta["continue"] = format!("{number}-{}", from + items.len()).into();
             meta["remainingItemCount"] = left.into();
-        } else {
-            self.pages.remove(&number);
         }
         let partial = request.accept.contains("PartialObjectMetadata");
         let items: Vec<Value> = items
@@ -253,17 +251,18 @@ impl ApiServer {
         Ok(json!({ "apiVersion": api_version, "kind": kind, "metadata": meta, "items": items }))
     }
 
-    /// The list that a token goes on with, and from which object on.
-    fn page(&self, token: &str) -> Option<(u64, usize)> {
+    /// The list that a token goes on with, its number, and from which object on.
+    fn page(&self, token: &str) -> Option<(Listed, Option<u64>, usize)> {
         let (number, from) = token.split_once('-')?;
-        let (number, from) = (number.parse().ok()?, from.parse().ok()?);
-        self.pages.contains_key(&number).then_some((number, from))
+        let number = number.parse().ok()?;
+        let listed = self.pages.get(&number)?.clone();
+        Some((listed, Some(number), from.parse().ok()?))
     }
 
-    /// Keeps what is listed now, and forgets the oldest lists.
-    fn begin_list(&mut self, resource: Resource, selection: &Selection) -> u64 {
+    /// What there is now.
+    fn listed(&self, resource: Resource, selection: &Selection) -> Listed {
         let wanted = |object: &&Arc<Value>| selection.has(object);
-        let found = match (selection.node(), selection.names(&resource)) {
+        let objects = match (selection.node(), selection.names(&resource)) {
             (Some(node), _) => self
                 .bound_to(resource, node)
                 .filter(wanted)
@@ -276,13 +275,16 @@ impl ApiServer {
                 .collect(),
             (None, None) => self.list(resource).filter(wanted).cloned().collect(),
         };
+        Listed {
+            version: self.version(),
+            objects,
+        }
+    }
+
+    /// Keeps a list for its next pages, and forgets the oldest ones. The newest one stays, so that no number is given twice.
+    fn keep(&mut self, listed: Listed) -> u64 {
         let last = self.pages.last_key_value();
         let number = last.map_or(0, |(last, _)| last + 1);
-        let version = self.version();
-        let listed = Listed {
-            version,
-            objects: found,
-        };
         self.pages.insert(number, listed);
         while self.pages.len() > MOST_LISTS {
             self.pages.pop_first();
@@ -502,12 +504,15 @@ fn requirements(selector: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test")]
+    #![allow(clippy::unwrap_used, clippy::unwrap_in_result, reason = "a test")]
 
     use super::*;
 
-    /// Asks for a page, and returns its names, what is left and the token of the next one.
-    fn page(api: &mut ApiServer, token: Option<&str>) -> (Vec<String>, u64, Option<String>) {
+    /// The names of a page, what is left, and the token of the next one.
+    type Page = (Vec<String>, u64, Option<String>);
+
+    /// Asks for a page; `None`: the token has expired.
+    fn page(api: &mut ApiServer, token: Option<&str>) -> Option<Page> {
         let limit = ("limit".to_owned(), "100".to_owned());
         let token = token.map(|token| ("continue".to_owned(), token.to_owned()));
         let request = Request {
@@ -516,15 +521,17 @@ mod tests {
             query: token.into_iter().chain([limit]).collect(),
             ..Request::default()
         };
-        let Reply::Document(200, list) = api.handle(&request) else {
-            panic!("{token:?} was refused", token = request.query);
+        let list = match api.handle(&request) {
+            Reply::Document(200, list) => list,
+            Reply::Document(410, _) => return None,
+            other => panic!("{other:?}"),
         };
         let items = list["items"].as_array().unwrap().iter();
         let names = items.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned());
         let meta = &list["metadata"];
         let left = meta["remainingItemCount"].as_u64().unwrap_or_default();
         let next = meta["continue"].as_str().map(str::to_owned);
-        (names.collect(), left, next)
+        Some((names.collect(), left, next))
     }
 
     #[test]
@@ -534,18 +541,27 @@ mod tests {
             let node = json!({ "metadata": { "name": format!("n{number:05}") } });
             api.create(NODES, "", node).unwrap();
         }
-        let (mut names, mut left, mut next) = page(&mut api, None);
+        let (mut names, mut left, mut next) = page(&mut api, None).unwrap();
         for _ in 0..MOST_LISTS / 2 {
-            page(&mut api, None);
+            page(&mut api, None).unwrap();
         }
+        let mut last = None;
         while let Some(token) = next {
-            let (more, rest, following) = page(&mut api, Some(&token));
+            let (more, rest, following) = page(&mut api, Some(&token)).unwrap();
             assert_eq!(rest + u64::try_from(more.len()).unwrap(), left);
             names.extend(more);
-            (left, next) = (rest, following);
+            (left, next, last) = (rest, following, Some(token));
         }
         assert_eq!((names.len(), left), (12_050, 0));
         assert!(names.is_sorted() && names.first().is_some_and(|first| first == "n00000"));
-        assert_eq!(api.pages.len(), MOST_LISTS / 2, "an ended list is not kept");
+        // The answer may have been lost.
+        let last = last.unwrap();
+        let (again, ..) = page(&mut api, Some(&last)).unwrap();
+        assert!(again.len() == 50 && names.ends_with(&again));
+        for _ in 0..MOST_LISTS {
+            page(&mut api, None).unwrap();
+        }
+        assert_eq!(api.pages.len(), MOST_LISTS);
+        assert!(page(&mut api, Some(&last)).is_none(), "it is too old");
     }
 }

@@ -4,7 +4,7 @@
 //! one command in a call, or treat a refusal as success because of the power state.
 
 use reqwest::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 use url::Url;
 
@@ -16,7 +16,7 @@ use crate::{
     Accepted, BmcError, ErrorKind, PowerCommand, PowerState, StateBefore,
     redfish::{
         protocol::{
-            document::{System, acted_on, link},
+            document::{System, acted_on},
             response::Answer,
         },
         vendor::{self, Meaning},
@@ -78,7 +78,8 @@ pub(super) async fn send(writer: Writer<'_>, plan: Plan) -> Result<Accepted, Bmc
         }
     };
     let target = reader.resolve(&reset.target)?;
-    refuse_other_system(reader, &found.url, &found.body, &target).await?;
+    let named = system.identity.resource.path.as_deref();
+    refuse_other_system(reader, (&found.url, named), &target).await?;
     let body = json!({ "ResetType": word });
     let answer = turn
         .act(&target, &body, found.etag.as_deref(), until)
@@ -94,15 +95,13 @@ pub(super) async fn send(writer: Writer<'_>, plan: Plan) -> Result<Accepted, Bmc
 }
 
 /// Refuses a target that is an action of another system of the BMC: it would switch another host. A BMC with one system may
-/// name it in the target as it likes.
+/// name it in the target as it likes. `named`: what the system names itself.
 async fn refuse_other_system(
     reader: Reader<'_>,
-    url: &Url,
-    body: &Value,
+    (url, named): (&Url, Option<&str>),
     target: &Url,
 ) -> Result<(), BmcError> {
-    let named = link(body, &[]);
-    let own = [Some(url.path()), named.as_deref()];
+    let own = [Some(url.path()), named];
     if acted_on(target.path(), own.into_iter().flatten()).is_some() {
         return Ok(());
     }

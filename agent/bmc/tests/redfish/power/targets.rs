@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use rackhand_bmc::{
-    Bmc, Credentials, ErrorKind, PowerCommand,
+    Credentials, ErrorKind, PowerCommand,
     pdu::{self, OutletCommand, OutletId, Pdu, PduConfig, PduCredentials},
-    redfish::connect,
 };
 use serde_json::{Value, json};
 
@@ -15,12 +14,6 @@ const OTHER: &str = "/redfish/v1/Systems/2";
 const RESET_OF_OTHER: &str = "/redfish/v1/Systems/2/Actions/ComputerSystem.Reset";
 const OUTLETS: &str = "/redfish/v1/PowerEquipment/RackPDUs/1/Outlets";
 const CHASSIS: &str = "/redfish/v1/Chassis";
-
-fn client_of(bmc: &TestBmc, path: &str) -> Box<dyn Bmc> {
-    let mut config = bmc.config();
-    config.address = format!("{}{path}", config.address).parse().unwrap();
-    connect(config).unwrap()
-}
 
 fn action(target: &str) -> Value {
     json!({"target": target, "ResetType@Redfish.AllowableValues": ["On", "ForceOff", "ForceRestart"]})
@@ -54,7 +47,7 @@ async fn action_of_another_system_is_not_sent() {
     ];
     for target in spellings {
         let bmc = with_target(target, &[OTHER]).await;
-        let client = client_of(&bmc, SYSTEM);
+        let client = bmc.client_of(SYSTEM);
         for command in [PowerCommand::Off, PowerCommand::On, PowerCommand::Reset] {
             let error = client.command(command).await.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Protocol, "{command:?}: {error}");
@@ -65,7 +58,7 @@ async fn action_of_another_system_is_not_sent() {
         }
         assert_eq!((posts(&bmc, target), posts(&bmc, RESET)), (0, 0));
         // The other one is not affected.
-        client_of(&bmc, OTHER).off().await.unwrap();
+        bmc.client_of(OTHER).off().await.unwrap();
         assert_eq!(posts(&bmc, RESET_OF_OTHER), 1);
     }
 }
@@ -82,7 +75,7 @@ async fn action_elsewhere_than_below_a_listed_system_is_sent() {
         ("/redfish/v1/Systems/Actions/ComputerSystem.Reset", &[OTHER]),
     ] {
         let bmc = with_target(target, others).await;
-        client_of(&bmc, SYSTEM).off().await.unwrap();
+        bmc.client_of(SYSTEM).off().await.unwrap();
         assert_eq!(posts(&bmc, target), 1);
     }
 }
@@ -90,7 +83,7 @@ async fn action_elsewhere_than_below_a_listed_system_is_sent() {
 #[tokio::test]
 async fn systems_are_listed_only_where_the_target_is_not_below_the_own_one() {
     let bmc = with_target(RESET, &[OTHER]).await;
-    client_of(&bmc, SYSTEM).off().await.unwrap();
+    bmc.client_of(SYSTEM).off().await.unwrap();
     assert_eq!(bmc.count("GET", "/redfish/v1/Systems"), 0);
 }
 

@@ -1,18 +1,12 @@
 //! Discovery of the system, and restriction to the BMC's own origin.
 
-use rackhand_bmc::{Bmc, ErrorKind, PowerState, redfish::connect};
+use rackhand_bmc::{ErrorKind, PowerState};
 use serde_json::{Value, json};
 
 use crate::bmc::{Reply, SYSTEM, TestBmc, inline, system};
 
 const OTHER: &str = "/redfish/v1/Systems/2";
 const BOARD: &str = "/redfish/v1/Systems/HGX_Baseboard_0";
-
-fn with_system(bmc: &TestBmc, path: &str) -> Box<dyn Bmc> {
-    let mut config = bmc.config();
-    config.address = format!("{}{path}", config.address).parse().unwrap();
-    connect(config).unwrap()
-}
 
 fn add(bmc: &TestBmc, path: &str, document: Value) {
     bmc.world(|world| world.systems.push((path.to_owned(), document)));
@@ -22,7 +16,7 @@ fn add(bmc: &TestBmc, path: &str, document: Value) {
 async fn system_path_skips_the_system_collection() {
     let bmc = TestBmc::start().await;
     add(&bmc, OTHER, system(OTHER, &inline(&["On", "ForceOff"])));
-    with_system(&bmc, OTHER).power().await.unwrap();
+    bmc.client_of(OTHER).power().await.unwrap();
     assert_eq!(bmc.count("GET", OTHER), 1);
     assert_eq!(bmc.count("GET", "/redfish/v1/Systems"), 0);
     assert_eq!(bmc.count("GET", SYSTEM), 0);
@@ -100,7 +94,7 @@ async fn wrong_system_path_is_an_error_and_not_replaced() {
         ("/redfish/v1/Systems", SYSTEM),
         ("/redfish/v1/SessionService", "has no system"),
     ] {
-        let error = with_system(&bmc, path).off().await.unwrap_err();
+        let error = bmc.client_of(path).off().await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::System, "{path}");
         assert!(error.message.contains(says), "{error}");
     }
@@ -165,7 +159,7 @@ async fn redirect_within_the_bmc_is_followed() {
         (seen.path == "/redfish/v1/Systems/old").then(moved)
     })
     .await;
-    let bmc_of_old = with_system(&bmc, "/redfish/v1/Systems/old");
+    let bmc_of_old = bmc.client_of("/redfish/v1/Systems/old");
     let error = bmc_of_old.power().await.unwrap_err();
     assert_eq!(
         error.kind,

@@ -36,7 +36,7 @@ pub(in crate::api) struct Table {
 }
 
 /// A list that is read by pages.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(in crate::api) struct Listed {
     /// The version that it shows.
     pub(in crate::api) version: u64,
