@@ -5,6 +5,7 @@
 
 use std::{
     fs::File,
+    net::{TcpListener, UdpSocket},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -202,7 +203,7 @@ impl Drop for Process {
 /// check and its use.
 const PORTS: std::ops::Range<u32> = 12_000..32_000;
 
-/// A port that is free now and that no other call of this process returns.
+/// A port that is free now, of TCP and of UDP, and that no other call of this process returns.
 ///
 /// # Errors
 /// No port is free.
@@ -214,7 +215,8 @@ pub fn free_port() -> Result<u16> {
         let call = CALLS.fetch_add(1, Ordering::Relaxed);
         let port = PORTS.start + first.wrapping_add(call) % (PORTS.end - PORTS.start);
         let port = u16::try_from(port)?;
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let address = ("127.0.0.1", port);
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
             return Ok(port);
         }
     }

@@ -3,7 +3,6 @@
 
 use std::{
     fs,
-    net::UdpSocket,
     path::Path,
     process::{Command, Output},
     time::{Duration, Instant},
@@ -14,7 +13,10 @@ use rackhand_bmc::{
     Bmc,
     ipmi::{IpmiConfig, connect},
 };
-use rackhand_tests::{process::Process, repository};
+use rackhand_tests::{
+    process::{Process, free_port},
+    repository,
+};
 use tempfile::TempDir;
 
 /// The IPMI server of a test.
@@ -59,10 +61,7 @@ mc_enable 0x20
 
 impl Server {
     pub fn start(peer: Peer) -> Self {
-        let port = UdpSocket::bind("127.0.0.1:0")
-            .and_then(|socket| socket.local_addr())
-            .expect("a free UDP port")
-            .port();
+        let port = free_port().expect("a free port");
         let dir = TempDir::new().expect("directory");
         let mut server = Self {
             peer,

@@ -1,7 +1,6 @@
 //! Third-party SNMP agents.
 
 use std::{
-    net::UdpSocket,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -22,11 +21,6 @@ pub struct Agent {
     pub port: u16,
     pub dir: TempDir,
     pub process: Process,
-}
-
-pub fn free_udp_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port()
 }
 
 pub fn id(text: &str) -> OutletId {

@@ -9,13 +9,11 @@ use rackhand_bmc::{
         SnmpPrivacy, SnmpUser, connect,
     },
 };
-use rackhand_tests::process::Process;
+use rackhand_tests::process::{Process, free_port};
 use tempfile::TempDir;
 
 use crate::ipmi_support::program;
-use crate::snmp_support::{
-    AUTH_PASSWORD, Agent, PRIVACY_PASSWORD, USER, community, free_udp_port, id, user,
-};
+use crate::snmp_support::{AUTH_PASSWORD, Agent, PRIVACY_PASSWORD, USER, community, id, user};
 
 /// Serves the Eaton tables of two outlets to snmpd (`pass`). A command changes the state of its outlet,
 /// unless the file `stuck` exists; every command is recorded.
@@ -66,7 +64,7 @@ pub async fn snmpd() -> Agent {
     for outlet in ["1", "2"] {
         fs::write(at(&format!("state.{outlet}")), "1\n").unwrap();
     }
-    let port = free_udp_port();
+    let port = free_port().unwrap();
     let config = format!(
         "agentAddress udp:127.0.0.1:{port}\n\
          view all included .1\n\

@@ -10,11 +10,11 @@ use rackhand_bmc::{
     ErrorKind,
     pdu::{OutletCommand, OutletReading, OutletState, PduTable},
 };
-use rackhand_tests::process::Process;
+use rackhand_tests::process::{Process, free_port};
 use tempfile::TempDir;
 
 use crate::ipmi_support::program;
-use crate::snmp_support::{Agent, community, free_udp_port, id};
+use crate::snmp_support::{Agent, community, id};
 
 /// snmpsim's recordings, below `$RACKHAND_PEERS`.
 fn recording(name: &str) -> PathBuf {
@@ -55,7 +55,7 @@ async fn snmpsim(name: &str, table: PduTable) -> Agent {
     }
     // Named by its community.
     fs::write(data.join("public.snmprec"), &records).unwrap();
-    let port = free_udp_port();
+    let port = free_port().unwrap();
     let show = |path: &Path| path.display().to_string();
     let mut command = vec![
         program("snmpsim-command-responder"),

@@ -64,7 +64,7 @@ pub use observation::workload_view::{
 pub use observation::{
     BareMetalHostFacts, HostView, MachineView, MoveBlock, ObjectFacts, Observation,
 };
-pub use orphaned_holds::left_cordon::is_left_cordon;
+pub use orphaned_holds::left_cordon::{LeftCordon, left_cordon};
 pub use orphaned_holds::left_hold::{LeftHoldAction, is_left, left_hold};
 pub use orphaned_holds::left_keys::{LeftKeyAction, LeftKeys, LeftNode, left_keys, removable_from};
 pub use outdated::{EntryProgress, JournalEntry, JournalFacts, is_outdated};

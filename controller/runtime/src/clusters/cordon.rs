@@ -41,6 +41,16 @@ pub(crate) fn cordon_patch(node: &Node, by: Option<&str>) -> Value {
     })
 }
 
+/// A merge patch of exactly this version of the Node that removes our mark, and leaves who may be scheduled as it is.
+pub(crate) fn unmark_patch(node: &Node) -> Value {
+    json!({
+        "metadata": {
+            "resourceVersion": node.resource_version(),
+            "annotations": { CORDONED_BY_ANNOTATION: null },
+        },
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +98,9 @@ mod tests {
         let off = cordon_patch(&node, None);
         assert!(off["spec"]["unschedulable"].is_null());
         assert!(off["metadata"]["annotations"][CORDONED_BY_ANNOTATION].is_null());
+        let unmarked = json!({
+            "metadata": { "resourceVersion": "7", "annotations": { CORDONED_BY_ANNOTATION: null } },
+        });
+        assert_eq!(unmark_patch(&node), unmarked);
     }
 }

@@ -34,7 +34,7 @@ use rackhand_api::names::{KUBECONFIG_SECRET_KEY, kubeconfig_secret};
 use tokio::{sync::Notify, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use cordon::cordon_patch;
+pub(crate) use cordon::{cordon_patch, unmark_patch};
 pub(crate) use etcd_guard::{OPENSHIFT_NODE_LABEL, ask_guard};
 
 pub(crate) use lease_observations::LeaseObservations;

@@ -1,7 +1,9 @@
 //! Cordons of Nodes for remediations that are gone.
 //!
 //! A remediation removes its cordon before it ends. One that was moved, restored or deleted without its finalizer leaves
-//! it, and a healthy Node would never take a pod again. The mark on the Node names the remediation.
+//! it, and a healthy Node would never take a pod again. The mark on the Node names the remediation. Where somebody else
+//! has uncordoned the Node, or cordoned it since, the mark alone is left: it is removed too, for it would call a later
+//! cordon ours.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,12 +13,12 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use rackhand_api::names::CORDONED_BY_ANNOTATION;
-use rackhand_core::remediation::is_left_cordon;
+use rackhand_core::remediation::{LeftCordon, left_cordon};
 use tokio::time::Instant;
 
 use super::OrphanedHolds;
 use crate::{
-    clusters::{cordon_patch, node_facts, node_label},
+    clusters::{cordon_patch, node_facts, node_label, unmark_patch},
     store::{
         api::{ApiError, call, optional},
         live_remediations::find_gone,
@@ -75,10 +77,16 @@ async fn uncordon(
     let Some(node) = optional(call(&what, nodes.get(name)).await)? else {
         return Ok(());
     };
-    if !is_left_cordon(&node_facts(&node, None), gone) {
+    let mark = node.annotations().get(CORDONED_BY_ANNOTATION);
+    let cordon = node_facts(&node, None).cordon;
+    let Some(left) = left_cordon(&cordon, mark.map(String::as_str), gone) else {
         return Ok(());
-    }
-    let (body, name) = (cordon_patch(&node, None), name.to_owned());
+    };
+    let body = match left {
+        LeftCordon::Cordon => cordon_patch(&node, None),
+        LeftCordon::Mark => unmark_patch(&node),
+    };
+    let name = name.to_owned();
     let patched = context
         .writer
         .write("uncordon", what.clone(), move || async move {
@@ -90,7 +98,8 @@ async fn uncordon(
     tracing::info!(
         node = what,
         remediation = gone,
-        "removed an orphaned cordon"
+        ?left,
+        "removed what a remediation that is gone has left of its cordon"
     );
     Ok(())
 }

@@ -21,8 +21,8 @@ const CORDONED_BY: &str = "rackhand.dev/cordoned-by";
 
 fn racks() -> Vec<RackSpec> {
     let hosts = [
-        "leave-1", "held-1", "abort-1", "wait-1", "stay-1", "left-1", "fail-1", "again-1", "two-1",
-        "final-1", "lost-1",
+        "leave-1", "held-1", "abort-1", "wait-1", "stay-1", "left-1", "left-2", "left-3", "fail-1",
+        "again-1", "two-1", "final-1", "lost-1",
     ];
     let hosts = hosts.map(str::to_owned).to_vec();
     vec![RackSpec {
@@ -70,10 +70,13 @@ async fn begin(stage: &Stage) -> Result<()> {
     stage.start_controller("controller-0").await
 }
 
-async fn ensure_uncordoned(w: &World, name: &str) -> Result<()> {
+async fn is_marked(w: &World, name: &str) -> Result<bool> {
     let node = w.stage.node(name).await?;
-    let marked = node.annotations().contains_key(CORDONED_BY);
-    ensure!(!marked, "{name} is still marked");
+    Ok(node.annotations().contains_key(CORDONED_BY))
+}
+
+async fn ensure_uncordoned(w: &World, name: &str) -> Result<()> {
+    ensure!(!is_marked(w, name).await?, "{name} is still marked");
     ensure!(
         !w.stage.is_cordoned(name).await?,
         "{name} is still cordoned"
@@ -323,25 +326,44 @@ async fn node_lost(w: &World) -> Result<()> {
 }
 
 async fn left(w: &World) -> Result<()> {
-    w.strategy("left-1", json!({ "type": "Evict" })).await?;
-    w.wait_step("left-1", "Evicted").await?;
-    let node = w.stage.node("left-1").await?;
-    ensure!(node.annotations().contains_key(CORDONED_BY), "no mark");
-    ensure!(w.stage.is_cordoned("left-1").await?, "not cordoned");
+    // As it was left; uncordoned since; uncordoned and cordoned since.
+    let names = ["left-1", "left-2", "left-3"];
+    for name in names {
+        w.strategy(name, json!({ "type": "Evict" })).await?;
+        w.wait_step(name, "Evicted").await?;
+        ensure!(is_marked(w, name).await?, "{name}: no mark");
+        ensure!(w.stage.is_cordoned(name).await?, "{name}: not cordoned");
+    }
     // Without its finalizer, as after a restore. The controller may put it on again before the object is gone.
     let none = json!({ "metadata": { "finalizers": null } });
     w.stage.stop_controller("controller-0")?;
-    w.withdraw("left-1").await?;
-    w.remediations()
-        .patch("left-1", &PatchParams::default(), &Patch::Merge(none))
-        .await?;
-    w.wait_gone("left-1").await?;
+    for name in names {
+        w.withdraw(name).await?;
+        w.remediations()
+            .patch(name, &PatchParams::default(), &Patch::Merge(&none))
+            .await?;
+        w.wait_gone(name).await?;
+    }
+    let nodes: Api<Node> = Api::all(w.stage.client.clone());
+    nodes.uncordon("left-2").await?;
+    nodes.uncordon("left-3").await?;
+    nodes.cordon("left-3").await?;
     w.stage.start_controller("controller-0").await?;
-    wait_until("left-1: uncordoned", LONG, || async {
-        Ok(ensure_uncordoned(w, "left-1")
-            .await
-            .map_err(|e| e.to_string()))
-    })
-    .await?;
-    w.stage.untouched("left-1")
+    for name in names {
+        let what = format!("{name}: its mark is removed");
+        wait_until(&what, LONG, || async {
+            Ok(match is_marked(w, name).await? {
+                true => Err("it is there".to_owned()),
+                false => Ok(()),
+            })
+        })
+        .await?;
+        let cordoned = w.stage.is_cordoned(name).await?;
+        ensure!(
+            cordoned == (name == "left-3"),
+            "{name}: cordoned: {cordoned}"
+        );
+        w.stage.untouched(name)?;
+    }
+    Ok(())
 }
