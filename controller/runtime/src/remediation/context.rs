@@ -89,6 +89,7 @@ impl Dependencies<'_> {
             history: live.history.clone(),
             past: HistoryReader::new(histories.clone()),
             comparisons,
+            named_hosts: observe::other_nodes::NamedHosts::default(),
             leases,
         };
         let act = act::Context {

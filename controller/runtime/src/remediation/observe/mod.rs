@@ -33,7 +33,7 @@ use self::{
     concurrency::{active, competing_controller, overrules_quorum},
     facts::{bmh_facts, machine_facts, object_facts, wanted_node_action},
     operation::OperationStream,
-    other_nodes::{Subject, node_named_by_inventory},
+    other_nodes::{NamedHosts, NodeLookup, Subject, node_named_by_inventory},
     power_policy::{KnownNode, ObservedPolicies, PolicyInput, is_approved, policy_input},
 };
 use super::{
@@ -83,6 +83,8 @@ pub(crate) struct Context {
     pub(crate) past: HistoryReader,
     /// Compares the Nodes of clusters with live lists.
     pub(crate) comparisons: NodeComparisons,
+    /// The hosts of Nodes that many remediations compare themselves with.
+    pub(crate) named_hosts: NamedHosts,
     /// What was observed of the Leases of Nodes.
     pub(crate) leases: Arc<LeaseObservations>,
 }
@@ -228,7 +230,9 @@ impl Observer {
             interest.settled = state.as_ref().is_some_and(|s| !early(s));
         }
         let workload =
-            match named_by_inventory(scope, memory, &target, found.as_ref(), &bmh_key, &workload) {
+            match named_by_inventory(scope, memory, &target, found.as_ref(), &bmh_key, &workload)
+                .await
+            {
                 Some(node) => {
                     target.node = Some(node);
                     workload::read(scope, memory, &target, removed, now).await
@@ -426,7 +430,7 @@ async fn read_openshift(
     }
 }
 
-fn named_by_inventory(
+async fn named_by_inventory(
     scope: &Scope,
     memory: &Memory,
     target: &Target,
@@ -442,8 +446,12 @@ fn named_by_inventory(
         state: memory.shell.state.as_ref(),
         power: memory.shell.power.as_ref(),
     };
-    let racks = scope.context.agents.racks();
-    node_named_by_inventory(&scope.context.index, &racks, &subject)
+    let lookup = NodeLookup {
+        index: &scope.context.index,
+        racks: || scope.context.agents.racks(),
+        named: &scope.context.named_hosts,
+    };
+    node_named_by_inventory(&lookup, &subject).await
 }
 
 /// What the inventory entry or the BareMetalHost of the host says about its identity.

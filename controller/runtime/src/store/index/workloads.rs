@@ -207,13 +207,20 @@ impl Index {
         self.inner.read().nodes.get(cluster, node)?.version.clone()
     }
 
-    /// The Nodes of a cluster that may run on this host, and whether each is Ready, ordered by name.
-    pub(crate) fn nodes_on_host(
+    /// The names of the Nodes of a cluster that may run on this host, in their order. Some of them may have nothing in
+    /// common with it.
+    pub(crate) fn names_on_host(&self, cluster: &Key, host: &HostIdentity) -> Vec<Arc<str>> {
+        self.inner.read().nodes.names_on_host(cluster, host)
+    }
+
+    /// A Node that has something in common with this host, and whether it is Ready.
+    pub(crate) fn node_on_host(
         &self,
         cluster: &Key,
+        name: &str,
         host: &HostIdentity,
-    ) -> Vec<(NodeIdentity, bool)> {
-        self.inner.read().nodes.on_host(cluster, host)
+    ) -> Option<(NodeIdentity, bool)> {
+        self.inner.read().nodes.on_host(cluster, name, host)
     }
 
     /// The first Node with this identity that is `wanted`, by its cluster and name.

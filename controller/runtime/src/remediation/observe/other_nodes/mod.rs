@@ -1,6 +1,8 @@
 //! Other Nodes that may run on the host of a remediation, read from its workload cluster (F14).
 
-use std::collections::BTreeSet;
+mod named_hosts;
+
+use std::{collections::BTreeSet, ops::Deref, sync::Arc};
 
 use futures::future::try_join_all;
 use jiff::Timestamp;
@@ -16,11 +18,12 @@ use rackhand_core::{
     },
 };
 
+pub(crate) use self::named_hosts::NamedHosts;
 use crate::{
     clusters::ReadClient,
     hosts::{Target, find_machine, host},
     remediation::observe::Scope,
-    store::{api::ApiError, index::Index, object::Key},
+    store::{api::ApiError, index::Index, object::Key, time_slice::TimeSlice},
 };
 
 /// What Nodes are compared with: host and Node of a remediation.
@@ -58,10 +61,12 @@ pub(super) async fn compare(
         let why = format!("the Nodes of cluster {cluster} cannot be compared: {error}");
         return OtherNodes::Failed { why };
     }
-    let (identity, found) = {
-        let racks = scope.context.agents.racks();
-        candidates(&scope.context.index, &racks, cluster, subject)
+    let lookup = NodeLookup {
+        index: &scope.context.index,
+        racks: || scope.context.agents.racks(),
+        named: &scope.context.named_hosts,
     };
+    let (identity, found) = candidates(&lookup, cluster, subject).await;
     let client = scope.context.workloads.get(cluster).filter(|_| is_live);
     let lives = match client {
         // One that is Ready stops the remediation, whatever the Leases of others are.
@@ -93,16 +98,15 @@ async fn kubelet_lives(
 
 /// The Node that an inventory names as that of this host although its Machine has no nodeRef, so that it is tainted
 /// and drained like any other. Not one that is Ready, whose host nobody switches.
-pub(crate) fn node_named_by_inventory(
-    index: &Index,
-    racks: &Racks,
+pub(crate) async fn node_named_by_inventory<R: Deref<Target = Racks>>(
+    lookup: &NodeLookup<'_, impl Fn() -> R>,
     subject: &Subject<'_>,
 ) -> Option<String> {
     let cluster = subject.target.cluster.as_ref()?;
     if *subject.workload != WorkloadView::NotJoined {
         return None;
     }
-    let (_, found) = candidates(index, racks, cluster, subject);
+    let (_, found) = candidates(lookup, cluster, subject).await;
     match found.as_slice() {
         [node] if node.named == NamedHost::This && !node.is_ready => {
             Some(node.identity.name.clone())
@@ -135,27 +139,57 @@ fn compared(host: &HostIdentity, found: &[Candidate], lives: Vec<NodeLife>) -> O
 }
 
 /// The Nodes of the cluster that have something in common with the host, except Nodes that a naming reference gives
-/// to another BMC.
-fn candidates(
-    index: &Index,
-    racks: &Racks,
+/// to another BMC. Thousands of boards may report one system UUID, so their Nodes are looked at in short slices.
+async fn candidates<R: Deref<Target = Racks>>(
+    lookup: &NodeLookup<'_, impl Fn() -> R>,
     cluster: &Key,
     subject: &Subject<'_>,
 ) -> (HostIdentity, Vec<Candidate>) {
-    let identity = host_identity(index, racks, cluster, subject);
-    let nodes = index.nodes_on_host(cluster, &identity).into_iter();
-    let named = nodes.map(|(node, is_ready)| Candidate {
-        named: named_host(index, racks, cluster, &node.name, subject.host),
-        identity: node,
-        is_ready,
-    });
-    let (elsewhere, mut found): (Vec<_>, Vec<_>) =
-        named.partition(|node| node.named == NamedHost::Other);
-    found.retain(|node| {
-        let elsewhere = elsewhere.iter().map(|other| &other.identity);
-        !identity.is_renamed_elsewhere(&node.identity, elsewhere)
-    });
-    (identity, found)
+    let index = lookup.index;
+    let identity = host_identity(index, &(lookup.racks)(), cluster, subject);
+    let names = index.names_on_host(cluster, &identity);
+    let is_shared = names.len() > named_hosts::FEW;
+    let _turn = match is_shared {
+        true => Some(lookup.named.turn().await),
+        false => None,
+    };
+    let mut slice = TimeSlice::begin();
+    let (mut elsewhere, mut found) = (Vec::new(), Vec::new());
+    for name in names {
+        slice.pause_if_over().await;
+        let named = match subject.host {
+            Some(this) => lookup.named_host(cluster, &name, is_shared, this),
+            None => NamedHost::None,
+        };
+        if named == NamedHost::Other {
+            elsewhere.push(name);
+            continue;
+        }
+        let node = index.node_on_host(cluster, &name, &identity);
+        found.extend(node.map(|(node, is_ready)| Candidate {
+            identity: node,
+            is_ready,
+            named,
+        }));
+    }
+    // Most often there is none, and the others need not be read.
+    if found.is_empty() {
+        return (identity, found);
+    }
+    let mut others = Vec::with_capacity(elsewhere.len());
+    for name in elsewhere {
+        slice.pause_if_over().await;
+        others.extend(index.node_on_host(cluster, &name, &identity));
+    }
+    let mut left = Vec::with_capacity(found.len());
+    for node in found {
+        slice.pause_if_over().await;
+        let others = others.iter().map(|(other, _)| other);
+        if !identity.is_renamed_elsewhere(&node.identity, others) {
+            left.push(node);
+        }
+    }
+    (identity, left)
 }
 
 fn host_identity(
@@ -245,23 +279,39 @@ fn reported_identities(subject: &Subject<'_>) -> BTreeSet<String> {
     reported.map(|reading| reading.identity.clone()).collect()
 }
 
-/// The host to which naming references give a Node, compared with this one.
-fn named_host(
-    index: &Index,
-    racks: &Racks,
-    cluster: &Key,
-    node: &str,
-    this: Option<&HostRef>,
-) -> NamedHost {
-    let Some(this) = this else {
-        return NamedHost::None;
-    };
+/// What is known of Nodes and their hosts. The racks are locked for one Node at a time.
+pub(crate) struct NodeLookup<'a, R> {
+    pub(crate) index: &'a Index,
+    pub(crate) racks: R,
+    pub(crate) named: &'a NamedHosts,
+}
+
+impl<R: Deref<Target = Racks>, F: Fn() -> R> NodeLookup<'_, F> {
+    /// The host to which naming references give a Node, compared with this one. `is_shared`: as it was for another
+    /// remediation a moment ago.
+    fn named_host(
+        &self,
+        cluster: &Key,
+        node: &Arc<str>,
+        is_shared: bool,
+        this: &HostRef,
+    ) -> NamedHost {
+        let resolve = || named_host(self.index, &(self.racks)(), cluster, node);
+        match is_shared {
+            true => NamedHost::of(self.named.get(cluster, node, resolve).as_deref(), this),
+            false => NamedHost::of(resolve().as_ref(), this),
+        }
+    }
+}
+
+/// The host to which naming references give a Node.
+fn named_host(index: &Index, racks: &Racks, cluster: &Key, node: &str) -> Option<HostRef> {
     let target = target_of_node(index, cluster, node);
     let named = host(index, racks, &target, None, None);
     match named.view {
-        HostView::Found(found) => NamedHost::of(Some(&found), this),
+        HostView::Found(found) => Some(found),
         // A BareMetalHost names a BMC also where no rack serves it.
-        HostView::NotFound(_) => NamedHost::of(unserved(index, named.bmh).as_ref(), this),
+        HostView::NotFound(_) => unserved(index, named.bmh),
     }
 }
 
@@ -316,5 +366,7 @@ fn is_also_local(index: &Index, cluster: &Key, node: &str) -> bool {
     uid.is_some_and(|uid| index.clusters_of_node(node, &uid).contains(&Key::local()))
 }
 
+#[cfg(test)]
+mod stalls;
 #[cfg(test)]
 mod tests;

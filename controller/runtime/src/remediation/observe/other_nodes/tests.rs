@@ -153,8 +153,8 @@ async fn f13_node_that_the_index_lacks_is_waited_for() {
     assert_eq!(lives(&others), [NodeLife::Ready]);
 }
 
-#[test]
-fn f14_node_that_the_inventory_names_is_that_of_a_machine_without_noderef() {
+#[tokio::test]
+async fn f14_node_that_the_inventory_names_is_that_of_a_machine_without_noderef() {
     let index = Index::new(Vec::new());
     let put = |ready: &str| {
         let node = serde_json::from_value(node("worker-7", ready, &json!({}))).unwrap();
@@ -195,10 +195,18 @@ fn f14_node_that_the_inventory_names_is_that_of_a_machine_without_noderef() {
         state: None,
         power: None,
     };
-    let named = |racks: &Racks| node_named_by_inventory(&index, racks, &subject);
+    let named = async |node_name: &str| {
+        let racks = racks(node_name);
+        let lookup = NodeLookup {
+            index: &index,
+            racks: || &racks,
+            named: &NamedHosts::default(),
+        };
+        node_named_by_inventory(&lookup, &subject).await
+    };
     put("Unknown");
-    assert_eq!(named(&racks("worker-7")).as_deref(), Some("worker-7"));
-    assert_eq!(named(&racks("")), None);
+    assert_eq!(named("worker-7").await.as_deref(), Some("worker-7"));
+    assert_eq!(named("").await, None);
     put("True");
-    assert_eq!(named(&racks("worker-7")), None, "it runs");
+    assert_eq!(named("worker-7").await, None, "it runs");
 }

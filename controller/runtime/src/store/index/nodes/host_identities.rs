@@ -88,8 +88,9 @@ mod tests {
             ..HostIdentity::default()
         };
         let found = || {
-            let nodes = index.nodes_on_host(&cluster(), &host).into_iter();
-            nodes
+            let names = index.names_on_host(&cluster(), &host).into_iter();
+            names
+                .filter_map(|name| index.node_on_host(&cluster(), &name, &host))
                 .map(|(node, ready)| (node.name, ready))
                 .collect::<Vec<_>>()
         };

@@ -235,19 +235,25 @@ impl ClusterNodes {
         })
     }
 
-    /// The Nodes of a cluster that may run on this host, and whether each is Ready, ordered by name.
-    pub(super) fn on_host(&self, cluster: &Key, host: &HostIdentity) -> Vec<(NodeIdentity, bool)> {
-        let Some(workload) = self.clusters.get(cluster) else {
-            return Vec::new();
-        };
-        let names = workload.hosts.candidates(host).into_iter();
-        let nodes = names.filter_map(|name| {
-            let node = &workload.nodes.get(&**name)?.node;
-            let identity = node.identity();
-            host.shared_with(&identity)?;
-            Some((identity, node.is_ready()))
-        });
-        nodes.collect()
+    /// The names of the Nodes of a cluster that may run on this host, in their order. Some of them may have nothing in
+    /// common with it.
+    pub(super) fn names_on_host(&self, cluster: &Key, host: &HostIdentity) -> Vec<Arc<str>> {
+        let workload = self.clusters.get(cluster);
+        let names = workload.map(|workload| workload.hosts.candidates(host));
+        names.into_iter().flatten().cloned().collect()
+    }
+
+    /// A Node that has something in common with this host, and whether it is Ready.
+    pub(super) fn on_host(
+        &self,
+        cluster: &Key,
+        name: &str,
+        host: &HostIdentity,
+    ) -> Option<(NodeIdentity, bool)> {
+        let node = &self.get(cluster, name)?.node;
+        let identity = node.identity();
+        host.shared_with(&identity)?;
+        Some((identity, node.is_ready()))
     }
 }
 
