@@ -48,6 +48,8 @@ async fn live_read_of_a_large_fleet_is_compared_in_short_slices_or_beside_the_ta
     assert!(!index.is_connecting(&cluster));
     let cancel = CancellationToken::new();
     let workloads = Arc::new(Workloads::default());
+    // Not freed on the thread that is measured.
+    let _index = index.clone();
     let (syncs, reading) = Syncs::new(client, served, workloads, index, cancel.clone());
     tokio::spawn(reading);
     let meter = StallMeter::start();

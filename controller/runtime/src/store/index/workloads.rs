@@ -213,6 +213,11 @@ impl Index {
         self.inner.read().nodes.names_on_host(cluster, host)
     }
 
+    /// At least the number of these names.
+    pub(crate) fn count_on_host(&self, cluster: &Key, host: &HostIdentity) -> usize {
+        self.inner.read().nodes.count_on_host(cluster, host)
+    }
+
     /// A Node that has something in common with this host, and whether it is Ready.
     pub(crate) fn node_on_host(
         &self,

@@ -147,12 +147,12 @@ async fn candidates<R: Deref<Target = Racks>>(
 ) -> (HostIdentity, Vec<Candidate>) {
     let index = lookup.index;
     let identity = host_identity(index, &(lookup.racks)(), cluster, subject);
-    let names = index.names_on_host(cluster, &identity);
-    let is_shared = names.len() > named_hosts::FEW;
+    let is_shared = index.count_on_host(cluster, &identity) > named_hosts::FEW;
     let _turn = match is_shared {
         true => Some(lookup.named.turn().await),
         false => None,
     };
+    let names = index.names_on_host(cluster, &identity);
     let mut slice = TimeSlice::begin();
     let (mut elsewhere, mut found) = (Vec::new(), Vec::new());
     for name in names {

@@ -10,7 +10,7 @@ use crate::{
     agents::{self, AgentConnections},
     store::{
         large_fleet::{CLUSTER, mk_index, name},
-        stall_meter::{StallMeter, hosts},
+        stall_meter::{StallMeter, nodes},
     },
 };
 
@@ -26,7 +26,7 @@ async fn nodes_of_boards_with_one_system_uuid_are_compared_in_short_slices() {
 }
 
 async fn compare_all() {
-    let hosts = hosts(1000);
+    let hosts = nodes(1_000);
     let (index, cluster) = (mk_index(hosts), Key::new("ns", CLUSTER));
     for i in 0..hosts {
         let name = name(i);

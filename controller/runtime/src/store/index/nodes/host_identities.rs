@@ -20,10 +20,23 @@ pub(super) struct HostIdentities(HashMap<u64, BTreeSet<Arc<str>>>);
 
 impl HostIdentities {
     /// The names of the Nodes that may run on a host, in their order.
-    pub(super) fn candidates(&self, host: &HostIdentity) -> BTreeSet<&Arc<str>> {
+    pub(super) fn candidates(&self, host: &HostIdentity) -> Vec<Arc<str>> {
         let keys = host.keys();
-        let found = keys.iter().filter_map(|key| self.0.get(key));
-        found.flatten().collect()
+        let mut found: Vec<Arc<str>> = self.sets(&keys).flatten().cloned().collect();
+        if self.sets(&keys).count() > 1 {
+            found.sort_unstable();
+            found.dedup();
+        }
+        found
+    }
+
+    /// At least the number of these Nodes. One that has several identities of the host counts for each.
+    pub(super) fn count(&self, host: &HostIdentity) -> usize {
+        self.sets(&host.keys()).map(BTreeSet::len).sum()
+    }
+
+    fn sets<'a>(&'a self, keys: &'a BTreeSet<u64>) -> impl Iterator<Item = &'a BTreeSet<Arc<str>>> {
+        keys.iter().filter_map(|key| self.0.get(key))
     }
 
     /// Replaces the host identities of a Node.

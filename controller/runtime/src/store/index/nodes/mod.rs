@@ -239,8 +239,13 @@ impl ClusterNodes {
     /// common with it.
     pub(super) fn names_on_host(&self, cluster: &Key, host: &HostIdentity) -> Vec<Arc<str>> {
         let workload = self.clusters.get(cluster);
-        let names = workload.map(|workload| workload.hosts.candidates(host));
-        names.into_iter().flatten().cloned().collect()
+        workload.map_or_else(Vec::new, |workload| workload.hosts.candidates(host))
+    }
+
+    /// At least the number of these names.
+    pub(super) fn count_on_host(&self, cluster: &Key, host: &HostIdentity) -> usize {
+        let workload = self.clusters.get(cluster);
+        workload.map_or(0, |workload| workload.hosts.count(host))
     }
 
     /// A Node that has something in common with this host, and whether it is Ready.

@@ -1,17 +1,17 @@
 //! How long the evaluation of a large check keeps other tasks from running. `hack/bench stalls` runs this in a release
-//! build with 50,000 Nodes.
+//! build with the Nodes of a large cluster.
 
 use std::time::Instant;
 
 use super::*;
-use crate::store::stall_meter::{Stall, StallMeter, hosts};
+use crate::store::stall_meter::{Stall, StallMeter, nodes};
 
 /// Most processor time of one stretch, in a build without optimisation.
 const MOST: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn large_node_health_check_is_evaluated_in_short_slices_or_beside_the_tasks() {
-    let nodes = hosts(1_000);
+    let nodes = nodes(1_000);
     // On the worker thread, where the meter and all tasks of the controller run.
     let stalls = tokio::spawn(measure(nodes)).await.unwrap();
     for stall in stalls {
