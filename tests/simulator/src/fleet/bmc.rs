@@ -463,6 +463,10 @@ impl World {
             true => PowerState::Off,
             false => state(self.fleet.host(id), now),
         };
+        // It has begun also where the BMC does not take it.
+        if command == PowerCommand::Off {
+            self.judge_begin(id);
+        }
         let host = self.fleet.host_mut(id);
         let switches_off = matches!(command, PowerCommand::Off | PowerCommand::SoftOff);
         if now < host.bmc.believes_off_until && switches_off {
@@ -504,7 +508,6 @@ impl World {
             let host = self.fleet.host_mut(id);
             host.last_off = now;
             host.node_at_off = node.map(|node| text(&node, "uid"));
-            self.judge_begin(id);
         }
         if ignored {
             self.fleet.host_mut(id).bmc.failed_at = Some(now);
