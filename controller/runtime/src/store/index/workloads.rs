@@ -207,13 +207,13 @@ impl Index {
         self.inner.read().nodes.get(cluster, node)?.version.clone()
     }
 
-    /// The names of the Nodes of a cluster that may run on this host, in their order. Some of them may have nothing in
-    /// common with it.
+    /// The names of the Nodes of a cluster that may run on this host, in their order. They are found by hashes, so
+    /// [`Self::node_on_host`] tells which of them have something in common with it.
     pub(crate) fn names_on_host(&self, cluster: &Key, host: &HostIdentity) -> Vec<Arc<str>> {
         self.inner.read().nodes.names_on_host(cluster, host)
     }
 
-    /// At least the number of these names.
+    /// At least the number of names that `names_on_host` would return, without listing them.
     pub(crate) fn count_on_host(&self, cluster: &Key, host: &HostIdentity) -> usize {
         self.inner.read().nodes.count_on_host(cluster, host)
     }

@@ -235,14 +235,14 @@ impl ClusterNodes {
         })
     }
 
-    /// The names of the Nodes of a cluster that may run on this host, in their order. Some of them may have nothing in
-    /// common with it.
+    /// The names of the Nodes of a cluster that may run on this host, in their order. They are found by hashes, so
+    /// [`Self::on_host`] tells which of them have something in common with it.
     pub(super) fn names_on_host(&self, cluster: &Key, host: &HostIdentity) -> Vec<Arc<str>> {
         let workload = self.clusters.get(cluster);
         workload.map_or_else(Vec::new, |workload| workload.hosts.candidates(host))
     }
 
-    /// At least the number of these names.
+    /// At least the number of names that `names_on_host` would return, without listing them.
     pub(super) fn count_on_host(&self, cluster: &Key, host: &HostIdentity) -> usize {
         let workload = self.clusters.get(cluster);
         workload.map_or(0, |workload| workload.hosts.count(host))
